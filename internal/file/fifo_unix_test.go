@@ -30,10 +30,10 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 		}
 	}
 	if _, err := file.Read(inDir("nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Read of a missing file: err = %v, want %v", err, fs.ErrNotExist)
+		t.Errorf("Read(missing file) error = %v, want %v", err, fs.ErrNotExist)
 	}
 	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("Read of a directory: err = %v, want syscall.EISDIR", err)
+		t.Errorf("Read(directory) error = %v, want syscall.EISDIR", err)
 	}
 	for _, name := range []string{"file", "link"} {
 		if b, err := file.Read(inDir(name)); err != nil || string(b) != "text" {

@@ -43,7 +43,7 @@ func TestWriteReplacesFileAndSetsModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("folder of a private file: got mode %v, want 0700", got)
+		t.Errorf("private file's folder: got mode %v, want 0700", got)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
-		t.Error("Write to the path of a folder: err = nil, want an error")
+		t.Error("Write(folder path) error = nil, want an error")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
@@ -102,7 +102,7 @@ func TestReadersNeverSeePartialFiles(t *testing.T) {
 	for range 100 {
 		got, err := os.ReadFile(path)
 		if err != nil || len(got) != 1<<16 || strings.Trim(string(got), string(got[:1])) != "" {
-			t.Fatalf("got %d bytes, error %v, want the complete text of one writer", len(got), err)
+			t.Fatalf("got %d bytes, error %v, want one writer's complete text", len(got), err)
 		}
 	}
 	writers.Wait()

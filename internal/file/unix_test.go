@@ -15,7 +15,7 @@ import (
 // Root's new file would belong to root.
 func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can change the owner of a file")
+		t.Skip("only root can change a file's owner")
 	}
 	for _, owner := range [][2]int{{1234, 0}, {0, 2345}, {1234, 2345}, {0, 0}} {
 		path := filepath.Join(t.TempDir(), "a")
@@ -31,7 +31,7 @@ func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 				t.Errorf("got owner %d and group %d, want %v", st.Uid, st.Gid, want)
 			}
 			if err := os.Chown(path, owner[0], owner[1]); err != nil {
-				t.Skipf("cannot change the owner of a file: %v", err)
+				t.Skipf("cannot change a file's owner: %v", err)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	defer second.Close()
 	if err := file.TryLock(second); !errors.Is(err, file.ErrLocked) {
-		t.Errorf("TryLock of a held lock: err = %v, want file.ErrLocked", err)
+		t.Errorf("TryLock(held lock) error = %v, want file.ErrLocked", err)
 	}
 	got := make(chan error, 1)
 	go func() { got <- file.Lock(second) }()
@@ -64,9 +64,9 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-got; err != nil {
-		t.Errorf("Lock after the holder closed its file: %v", err)
+		t.Errorf("Lock after the holder closed the file: error = %v", err)
 	}
 	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrLocked) {
-		t.Errorf("TryLock of a closed file: err = %v, want an error other than file.ErrLocked", err)
+		t.Errorf("TryLock(closed file) error = %v, want an error other than file.ErrLocked", err)
 	}
 }

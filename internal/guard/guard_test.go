@@ -15,13 +15,13 @@ import (
 	"precept/internal/session"
 )
 
-// markStore records the tenants of the stored marks.
+// markStore records the tenants in the stored marks.
 type markStore struct {
 	onSetAside func(a session.DeadLetter) error // may be nil
 	written    []string
 	calls      int
-	limit      int   // argument of the last Readmit
-	err        error // result of Readmit
+	limit      int   // last argument to Readmit
+	err        error // error from Readmit
 }
 
 // SetAside stores all marks, or none if onSetAside returns an error.
@@ -85,9 +85,9 @@ func newSessionRef(tenant string) session.Ref { return session.Ref{Tenant: tenan
 func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	checkEqual(t, "Run of a function that returns", g.Run("one", func() {}), true)
-	checkEqual(t, "Run of a function that panics", g.Run("two", func() { panic("x") }), false)
-	checkEqual(t, "RunErr of a function that returns an error", g.RunErr("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
+	checkEqual(t, "Run(function that returns)", g.Run("one", func() {}), true)
+	checkEqual(t, "Run(function that panics)", g.Run("two", func() { panic("x") }), false)
+	checkEqual(t, "RunErr(function that returns an error)", g.RunErr("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
 	err := g.RunErr("four", func() error { panic("y") })
 	checkEqual(t, "error after a panic is ErrPanicked with the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
 	checkEqual(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
@@ -111,15 +111,15 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	})
 	var list []session.DeadLetter
 	marks := &markStore{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	checkEqual(t, "RunOn of a function that returns", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
-	checkEqual(t, "RunOn of a function that panics for an exchange", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
-	checkEqual(t, "RunOn of a function that panics for a session", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
+	checkEqual(t, "RunOn(function that returns)", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
+	checkEqual(t, "RunOn(exchange, function that panics)", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
+	checkEqual(t, "RunOn(session, function that panics)", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
 	checkEqual(t, "RunOn if the hook Before panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
-	checkEqual(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
+	checkEqual(t, "Before calls", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		checkEqual(t, "IsSkipped of session "+name, g.IsSkipped(newSessionRef(name)), want)
+		checkEqual(t, "IsSkipped(session "+name+")", g.IsSkipped(newSessionRef(name)), want)
 	}
-	checkEqual(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
+	checkEqual(t, "sessions and exchanges set aside", g.count.Load(), 3)
 	checkEqual(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
 	g.StorePending(t.Context(), marks)
 	checkEqual(t, "stored marks", list, []session.DeadLetter{
@@ -131,7 +131,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	checkEqual(t, "writes after a second StorePending", marks.calls, 1)
 }
 
-// The text of a panic may quote user data.
+// A panic's text may quote user data.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -146,14 +146,14 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 		g := newGuard(func(o *guard.Options) { o.Clean = tc.clean })
 		g.SetAside("step", newSessionRef("a"), "", strings.Repeat("x", 9000))
 		g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
-			checkEqual(t, name+": text of the mark", a.Why, tc.want)
+			checkEqual(t, name+": mark text", a.Why, tc.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", newSessionRef("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
 	g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
-		checkEqual(t, "text of a mark without the stack", a.Why, "it broke")
+		checkEqual(t, "mark text without the stack", a.Why, "it broke")
 		return nil
 	}})
 }
@@ -175,12 +175,12 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 			g.SetAside("close", newSessionRef(tenant), "", "why")
 		}
 		g.StorePending(t.Context(), marks)
-		checkEqual(t, name+": tenants of the stored marks", marks.written, []string{"a", "c"})
-		checkEqual(t, name+": number of reported failures", len(g.failed), 1)
+		checkEqual(t, name+": tenants in the stored marks", marks.written, []string{"a", "c"})
+		checkEqual(t, name+": reported failures", len(g.failed), 1)
 		calls := marks.calls
 		g.StorePending(t.Context(), marks)
 		checkEqual(t, name+": writes after a second StorePending", marks.calls, calls)
-		checkEqual(t, name+": IsSkipped of session b", g.IsSkipped(newSessionRef("b")), true)
+		checkEqual(t, name+": IsSkipped(session b)", g.IsSkipped(newSessionRef("b")), true)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	checkEqual(t, "stored marks during the outage", len(marks.written), 0)
 	checkEqual(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
 	g.StorePending(t.Context(), marks)
-	checkEqual(t, "tenants of the stored marks after the outage", marks.written, []string{"a", "b", "c"})
+	checkEqual(t, "tenants in the stored marks after the outage", marks.written, []string{"a", "b", "c"})
 }
 
 func TestMarksInMemoryAreBounded(t *testing.T) {
@@ -211,9 +211,9 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	for n := range maxMarks + 50 {
 		g.SetAside("close", newSessionRef(fmt.Sprint(n)), "", "why")
 	}
-	checkEqual(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
-	checkEqual(t, "IsSkipped of the last session within the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks-1))), true)
-	checkEqual(t, "IsSkipped of the first session above the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks))), false)
+	checkEqual(t, "sessions set aside", g.count.Load(), maxMarks+50)
+	checkEqual(t, "IsSkipped(last session within the limit)", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks-1))), true)
+	checkEqual(t, "IsSkipped(first session above the limit)", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks))), false)
 	marks := &markStore{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.StorePending(t.Context(), marks)
 	for n := range 10 {
@@ -222,8 +222,8 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	g.StorePending(t.Context(), marks)
 	marks.onSetAside = nil
 	g.StorePending(t.Context(), marks)
-	checkEqual(t, "number of stored marks", len(marks.written), maxMarks)
-	checkEqual(t, "tenant of the first stored mark", marks.written[0], "0")
+	checkEqual(t, "stored marks", len(marks.written), maxMarks)
+	checkEqual(t, "first stored mark's tenant", marks.written[0], "0")
 }
 
 func TestReadmitReportsFailures(t *testing.T) {
@@ -231,15 +231,15 @@ func TestReadmitReportsFailures(t *testing.T) {
 	g := newGuard(nil)
 	from := &markStore{}
 	g.Readmit(t.Context(), from)
-	checkEqual(t, "limit of tries", from.limit, guard.MaxTries)
+	checkEqual(t, "maximum tries", from.limit, guard.MaxTries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
-	checkEqual(t, "number of reported failures", len(g.failed), 2)
-	checkEqual(t, fmt.Sprint("reported failures include the error of the store: ", g.failed), slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), true)
-	checkEqual(t, fmt.Sprint("reported panics include the panic of Readmit: ", g.panicked), slices.Contains(g.panicked, "readmit: readmit"), true)
+	checkEqual(t, "reported failures", len(g.failed), 2)
+	checkEqual(t, fmt.Sprint("reported failures include the store's error: ", g.failed), slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), true)
+	checkEqual(t, fmt.Sprint("reported panics include Readmit's panic: ", g.panicked), slices.Contains(g.panicked, "readmit: readmit"), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from.err = ctx.Err()
 	g.Readmit(ctx, from)
-	checkEqual(t, "number of reported failures after a canceled context", len(g.failed), 2)
+	checkEqual(t, "reported failures after a canceled context", len(g.failed), 2)
 }

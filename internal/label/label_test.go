@@ -15,8 +15,7 @@ import (
 	"precept/internal/label"
 )
 
-// A constant that is missing from its list has no series before its first event, so Prometheus's increase() misses that
-// event.
+// A constant missing from the list has no series before the first event, so Prometheus's increase() misses that event.
 func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        stringsOf(label.Steps()),
@@ -32,7 +31,7 @@ func TestListsContainAllConstants(t *testing.T) {
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("constant %s has none of the prefixes of the lists", name)
+			t.Errorf("constant %s has none of the lists' prefixes", name)
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -41,7 +40,7 @@ func TestListsContainAllConstants(t *testing.T) {
 		slices.Sort(list)
 		slices.Sort(declared[prefix])
 		if !slices.Equal(list, declared[prefix]) {
-			t.Errorf("list of %s constants: got %q, want %q as declared", prefix, list, declared[prefix])
+			t.Errorf("%s constants: got list %q, want %q as declared", prefix, list, declared[prefix])
 		}
 	}
 }
@@ -60,7 +59,7 @@ func TestAllCallsPassStepsAsConstants(t *testing.T) {
 	methods := []string{"guard", "failed", "report", "onFailure", "OnFailure", "panicked", "reportPanic", "onPanic", "OnPanic", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "admin" { // here, step is an attribute of HTML
+		if err == nil && d.IsDir() && d.Name() == "admin" { // here, step is an HTML attribute
 			return filepath.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

@@ -36,7 +36,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("PriceOf(%s) = %+v, %t, want %+v as in its row, true", example, got, ok, p)
+			t.Errorf("PriceOf(%s) = %+v, %t, want %+v as in the row, true", example, got, ok, p)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/internal/redact"
 )
 
-// ibanLengths returns the lengths of IBANs by country, from the SWIFT registry.
+// ibanLengths returns the IBAN length by country, from the SWIFT registry.
 func ibanLengths() map[string]int {
 	out := map[string]int{}
 	for length, codes := range map[int]string{
@@ -50,7 +50,7 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// assertMarked fails the test unless Text replaces only the value between < and > by a placeholder of the kind. A text
+// assertMarked fails the test unless Text replaces only the value between < and > by a placeholder for the kind. A text
 // without marks must not change.
 func assertMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
@@ -200,7 +200,7 @@ func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 			t.Fatalf("Text(%q) = %q, want %q", in, got, strings.Join(want, between))
 		}
 		if got := redact.New(false).Text(in); got != in {
-			t.Fatalf("redactor of secrets only: Text(%q) = %q, want it unchanged", in, got)
+			t.Fatalf("redactor for secrets only: Text(%q) = %q, want it unchanged", in, got)
 		}
 	})
 }

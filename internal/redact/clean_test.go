@@ -10,7 +10,7 @@ import (
 	"precept/internal/redact"
 )
 
-// systemPrompt returns a message of at least n bytes with nothing to redact.
+// systemPrompt returns a message with at least n bytes and nothing to redact.
 func systemPrompt(n int) []byte {
 	line := "Read the file before you edit the file. Run the narrowest test first, then the whole suite. "
 	return []byte(`{"role":"system","content":"` + strings.Repeat(line, n/len(line)+1) + `"}`)

@@ -31,7 +31,7 @@ func TestFalseRedactionsInSourceCodeAreRare(t *testing.T) {
 		}
 		r := New(true)
 		if out := r.JSON(nil, item); !json.Valid(out) {
-			t.Errorf("JSON of %s = %.200s, want valid JSON", path, out)
+			t.Errorf("JSON(%s) = %.200s, want valid JSON", path, out)
 		}
 		size += len(text)
 		for k, n := range r.Counts() {
@@ -41,10 +41,10 @@ func TestFalseRedactionsInSourceCodeAreRare(t *testing.T) {
 		return nil
 	})
 	if err != nil || size < 1<<20 {
-		t.Skipf("Go distribution in %s: got a sample of %d bytes, error %v", src, size, err)
+		t.Skipf("Go distribution in %s: got a %d-byte sample, error %v", src, size, err)
 	}
 	t.Logf("%d redactions in %d bytes, %.2f per 10 KB: %v", total, size, float64(total)/float64(size)*10_000, counts)
 	if total*10_000 >= size {
-		t.Errorf("got %d redactions in %d bytes of source code, want fewer than one per 10,000 bytes", total, size)
+		t.Errorf("got %d redactions in %d source code bytes, want fewer than one per 10,000 bytes", total, size)
 	}
 }

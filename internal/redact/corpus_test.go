@@ -150,7 +150,7 @@ func jwtPart(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// shapeGenerators returns generators of values that are found without context.
+// shapeGenerators returns generators for values that are found without context.
 func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -254,7 +254,7 @@ func embedInJSON(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const placeCount = 5 // number of places of embedInJSON
+const placeCount = 5 // cases in embedInJSON
 
 func flatten(raw []byte) string {
 	s := string(raw)
@@ -364,6 +364,6 @@ func TestFalseRedactionsInHarmlessTextAreRare(t *testing.T) {
 		}
 	}
 	if limit := len(text) / 10_000; total >= limit {
-		t.Errorf("got %d false redactions in %d bytes of harmless text, want fewer than %d", total, len(text), limit)
+		t.Errorf("got %d false redactions in %d harmless bytes, want fewer than %d", total, len(text), limit)
 	}
 }

@@ -29,7 +29,7 @@ func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
 		"mysql -p PW":                               true, // database name: mysql asks for the password
 		"mongosh -pPW":                              true,
 		"redis-cli -aPW":                            true,
-		"redis-cli -p PW":                           true, // port of redis-cli
+		"redis-cli -p PW":                           true, // redis-cli port
 		"mysql -aPW":                                true,
 		"docker run -p PW":                          true,
 		"mkdir -p PW":                               true,

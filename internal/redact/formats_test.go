@@ -9,7 +9,7 @@ import (
 )
 
 // formats returns texts with each secret between « and ». A bar splits vendor keys, so that secret scanners do not
-// report this repository. § stands for 36 letters and digits, # for 32 hexadecimal digits, and * for a line of base64.
+// report this repository. § stands for 36 letters and digits, # for 32 hexadecimal digits, and * for a base64 line.
 func formats() []string {
 	return []string{
 		`[["authorization","Bearer «§»"],["x","y"]]`,

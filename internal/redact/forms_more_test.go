@@ -25,7 +25,7 @@ func TestSecretIsRedactedInHTMLAndMails(t *testing.T) {
 	}
 }
 
-// Soft line breaks belong to quoted-printable. Lines of other text stay separate.
+// Soft line breaks belong to quoted-printable. Lines in other text stay separate.
 func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
@@ -70,7 +70,7 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 	}
 }
 
-// The rules of a web form, such as min:8, and messages in such a list are kept.
+// A web form's rules, such as min:8, and messages in such a list are kept.
 func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{

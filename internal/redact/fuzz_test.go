@@ -20,12 +20,12 @@ func hasBrokenPlaceholder(input, redacted []byte) bool {
 }
 
 // assertJSON fails the test unless JSON leaves raw unchanged and returns valid JSON with complete placeholders. A
-// second call of JSON must return this result unchanged.
+// second JSON call must return this result unchanged.
 func assertJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
-		t.Fatalf("JSON changed its input from %s to %s", before, raw)
+		t.Fatalf("JSON changed the input from %s to %s", before, raw)
 	}
 	if !json.Valid(out) {
 		t.Fatalf("JSON(%s) =\n%s\nwant valid JSON", raw, out)
@@ -115,11 +115,11 @@ func TestJSONReturnsCleanInputWithoutCopy(t *testing.T) {
 	dst := []byte("kept")
 	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
-		t.Errorf("JSON of a clean text: got a copy = %v, dst = %q, want false, \"kept\"",
+		t.Errorf("JSON(clean text): got a copy = %v, dst = %q, want false, \"kept\"",
 			&out[0] != &raw[0], dst)
 	}
 	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {
-		t.Errorf("JSON of a clean text: got %v allocations, want 0", n)
+		t.Errorf("JSON(clean text): got %v allocations, want 0", n)
 	}
 }
 
@@ -138,6 +138,6 @@ func TestRedactSkipsImages(t *testing.T) {
 	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
 	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
 	if out := New(true).JSON(nil, raw); !bytes.Equal(out, raw) {
-		t.Errorf("JSON of a base64 image = %.200s, want it unchanged", out)
+		t.Errorf("JSON(base64 image) = %.200s, want it unchanged", out)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a test flag
 
 // want returns the expected redaction. An empty out stands for the unchanged input.
 func (e example) want() string {
@@ -32,7 +32,7 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
-				t.Errorf("%s: redactor of secrets only: Text(%q) = %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
+				t.Errorf("%s: redactor for secrets only: Text(%q) = %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
 			}
 			hasExample = hasExample || strings.Contains(x.out, Placeholder+row.name+":1]")
 		}
@@ -115,7 +115,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	}
 }
 
-// docsTable returns a table of secrets and then personal data, with the first example of each kind.
+// docsTable returns a table with secrets and then personal data, with each kind's first example.
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")

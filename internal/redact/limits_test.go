@@ -17,12 +17,12 @@ func assertKept(t *testing.T, texts ...string) {
 	}
 }
 
-// assertRedacted fails the test unless Text replaces a value of the kind in each text.
+// assertRedacted fails the test unless Text replaces a value in each text by the kind's placeholder.
 func assertRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
-			t.Errorf("Text(%q) = %q, want a placeholder of %s", text, got, kind)
+			t.Errorf("Text(%q) = %q, want a %s placeholder", text, got, kind)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 }
 
 // A long value without brackets and spaces is redacted if the value often changes between letters, digits and cases. A
-// long number of different digits is redacted, too.
+// long number with different digits is redacted, too.
 func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	assertRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	assertRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
@@ -74,13 +74,13 @@ func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
 	}
 }
 
-// The word after Bearer must have a digit or letters of both cases. The word after Basic must decode to user:password.
+// The word after Bearer must have a digit or letters in both cases. The word after Basic must decode to user:password.
 func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 	assertRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64), "basic "+strings.Repeat("YTpi", 300))
 	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YWFh", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// The end of the text may be a cut, so a short key suffices there.
+// The text's end may be a cut, so a short key suffices there.
 func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
@@ -129,7 +129,7 @@ func TestCutTextRedactsLastWord(t *testing.T) {
 		t.Errorf(`TruncatedText("mail a@b.io") = %q, want "mail [REDACTED:email:1]"`, got)
 	}
 	if got := redact.New(true).TruncatedText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("word of 302 bytes: TruncatedText = %q, want the last 256 bytes redacted", got)
+		t.Errorf("302-byte word: TruncatedText = %q, want the last 256 bytes redacted", got)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 			}
 		}
 		if large > allowed*small+ticks {
-			t.Errorf("%q: %d texts of %d bytes took %v, one text of %d bytes took %v, want at most %d times the former time plus %v",
+			t.Errorf("%q: %d texts with %d bytes took %v, one text with %d bytes took %v, want at most %d times the former time plus %v",
 				piece, times, n, small, times*n, large, allowed, ticks)
 		}
 	}

@@ -25,7 +25,7 @@ func assertNothingLeft(t *testing.T, text, redacted, value string) {
 	const partBytes = 16
 	for i := 0; i+partBytes <= len(value); i += partBytes / 2 {
 		if strings.Contains(redacted, value[i:i+partBytes]) {
-			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which is %d bytes long: %.200q", text, len(value), i, len(redacted), redacted)
+			t.Errorf("%.60q with a %d-byte secret: secret byte %d is in the %d-byte result: %.200q", text, len(value), i, len(redacted), redacted)
 			return
 		}
 	}
@@ -70,7 +70,7 @@ func TestLongBasicCredentialsAreRedacted(t *testing.T) {
 	}
 }
 
-// Words far from the name of a header are not cookies.
+// Words far from a header's name are not cookies.
 func TestCookieAfterManyCookiesIsRedacted(t *testing.T) {
 	value, harmless := randomBase64(base64.RawURLEncoding, 4, 40), strings.Repeat("theme=dark; ", 200)
 	assertNothingLeft(t, "Cookie: many", redact.New(false).Text("Cookie: "+harmless+"sid="+value), value)

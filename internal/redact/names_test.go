@@ -94,7 +94,7 @@ func TestSimilarNamesAreNotRedacted(t *testing.T) {
 	}
 }
 
-// No pattern finds these numbers without their JSON name.
+// No pattern finds these numbers without the JSON name.
 func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 	for name, tc := range map[string]struct{ value, kind string }{
 		"phone":                    {"5550100", "phone"},
@@ -131,7 +131,7 @@ func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 				t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 			}
 			if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-				t.Errorf("redactor of secrets only: JSON(%s) = %s, want it unchanged", in, got)
+				t.Errorf("redactor for secrets only: JSON(%s) = %s, want it unchanged", in, got)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func TestUnquotedJSONNumbersAreRedacted(t *testing.T) {
 			t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 		}
 		if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-			t.Errorf("redactor of secrets only: JSON(%s) = %s, want it unchanged", in, got)
+			t.Errorf("redactor for secrets only: JSON(%s) = %s, want it unchanged", in, got)
 		}
 	}
 	const in, want = `{"password":12345678,"token":1234567890123456789}`, `{"password":"[REDACTED:secret:1]","token":1234567890123456789}`
@@ -71,7 +71,7 @@ func TestRedactionKeepsJSONStructure(t *testing.T) {
 	})
 }
 
-// sameStructure reports whether two values have the same types and names. If not, path is the place of a difference.
+// sameStructure reports whether two values have the same types and names. If not, path is where they differ.
 func sameStructure(original, redacted any) (path string, ok bool) {
 	switch o := original.(type) {
 	case map[string]any:

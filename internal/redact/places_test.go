@@ -12,7 +12,7 @@ import (
 )
 
 // secrets returns texts by kind, with the secret between < and >. A bar splits vendor keys, so that secret scanners do
-// not report this repository. § and # stand for the characters of a token, and * for a line of a key.
+// not report this repository. § and # stand for a token's characters, and * for a line in a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {

@@ -47,7 +47,7 @@ func leaks(out, value string) bool {
 	return strings.Contains(out, value)
 }
 
-// Every second line of testdata/recall.txt was held out when the rules were written. The log lists the misses of these
+// Every second line in testdata/recall.txt was held out when the rules were written. The log lists the misses in these
 // lines only if HELD is set.
 func TestMostListedValuesAreRedacted(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
@@ -68,7 +68,7 @@ func TestMostListedValuesAreRedacted(t *testing.T) {
 			if !leaks(out, v[1]) {
 				c.found++
 			} else if i%2 == 0 || os.Getenv("HELD") != "" {
-				t.Logf("line %d, %s: missed %.200q of %.200q, got %.200q", i, class, v[1], text, out)
+				t.Logf("line %d, %s: missed %.200q in %.200q, got %.200q", i, class, v[1], text, out)
 			}
 			counts[class] = c
 		}
@@ -93,7 +93,7 @@ func TestMostListedPasswordsAreRedacted(t *testing.T) {
 			if all++; !leaks(out, v[1]) {
 				found++
 			} else {
-				t.Logf("line %d: missed %.200q of %.200q, got %.200q", i, v[1], text, out)
+				t.Logf("line %d: missed %.200q in %.200q, got %.200q", i, v[1], text, out)
 			}
 		}
 	}

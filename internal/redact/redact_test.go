@@ -37,13 +37,13 @@ func TestTextReplacesValuesByPlaceholders(t *testing.T) {
 func TestJSONReplacesValuesAndStaysValid(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to redact", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
-		{"a plain word as a password by its key", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
-		{"a schema of a password is kept", `{"password":{"type":"string"},"required":["password"]}`, `{"password":{"type":"string"},"required":["password"]}`},
+		{"a plain word as a password by key", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
+		{"a password schema is kept", `{"password":{"type":"string"},"required":["password"]}`, `{"password":{"type":"string"},"required":["password"]}`},
 		{"an address as a key", `{"bob@example.com":1}`, `{"[REDACTED:email:1]":1}`},
 		{"an unquoted card number", `{"card":4111111111111111,"t":1700000000000}`, `{"card":"[REDACTED:card:1]","t":1700000000000}`},
-		{"an unquoted phone number by its key", `{"phone":4155550100,"id":4155550100}`, `{"phone":"[REDACTED:phone:1]","id":4155550100}`},
+		{"an unquoted phone number by key", `{"phone":4155550100,"id":4155550100}`, `{"phone":"[REDACTED:phone:1]","id":4155550100}`},
 		{"short phones by key", `{"tel":"5550199","cell":"5550198","label":"5550197"}`, `{"tel":"[REDACTED:phone:1]","cell":"[REDACTED:phone:2]","label":"5550197"}`},
-		{"a key has no effect after its value", `[{"password":"correcthorse"},"batterystaple"]`, `[{"password":"[REDACTED:secret:1]"},"batterystaple"]`},
+		{"a key has no effect after the value", `[{"password":"correcthorse"},"batterystaple"]`, `[{"password":"[REDACTED:secret:1]"},"batterystaple"]`},
 		{"JSON in a string", `{"arguments":"{\"to\":\"bob@example.com\",\"body\":\"hi\\nann@example.com\"}"}`, `{"arguments":"{\"to\":\"[REDACTED:email:1]\",\"body\":\"hi\\n[REDACTED:email:2]\"}"}`},
 		{"escaped characters in values", `"bob\u0040example.com and https:\/\/u:p1@h\/"`, `"[REDACTED:email:1] and https:\/\/[REDACTED:url_credentials:1]@h\/"`},
 		{"a PEM private key", `"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n"`, `"[REDACTED:private_key:1]\n"`},

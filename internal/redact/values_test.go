@@ -47,7 +47,7 @@ func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 		`password = "<yourMom1987!>"`,
 		`password = "yourStrong(!)Password1"`, // an example from a manual
 		"https://h.example/m?key=<3f2504e0-4f89-11d3-9a0c-0305e82c3301>&z=1",
-		"find(key=3f2504e0-4f89-11d3-9a0c-0305e82c3301)", // the key of a table row
+		"find(key=3f2504e0-4f89-11d3-9a0c-0305e82c3301)", // a table row's key
 		"APP_KEY=<base64:9sF3kPq0LmZx7Vt2Rb8Wc1Yd6Ne4Hg5Ja0Ku3Qi7Oo0=>",
 		"user bob, pass: <hunter22>",
 		"pass: mem2reg", // a compiler pass
@@ -227,7 +227,7 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 		}
 	}
 	if got := redact.New(true).Text(`{"note":"hunter22 again","password":"hunter22"}`); strings.Contains(got, "hunter22") {
-		t.Errorf("password before and after its name: Text = %s, want both redacted", got)
+		t.Errorf("password before and after the name: Text = %s, want both redacted", got)
 	}
 	r.Text("password: correcthorse\npassword='secret:1'")
 	if got := r.Text("correcthorse [REDACTED:secret:1]"); got != "correcthorse [REDACTED:secret:1]" {
@@ -253,7 +253,7 @@ func TestNumbersContinueWithinSession(t *testing.T) {
 		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
 	r.BeginExchange(redact.NewPlaceholderNumbers(numbers.Highest()))
-	numbers.Raise(map[string]int{"email": 1}) // older state of a different replica
+	numbers.Raise(map[string]int{"email": 1}) // a different replica's older state
 	if highest := numbers.Highest()["email"]; highest != 2 {
 		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
 	}
@@ -277,7 +277,7 @@ func TestResetClearsNumbersAndCounts(t *testing.T) {
 			t.Errorf("after %d values and Reset: Text = %s, want %s", many, got, want)
 		}
 		if n := r.Counts()["email"]; n != 3 {
-			t.Errorf("after %d values and Reset: got count %d of emails, want 3", many, n)
+			t.Errorf("after %d values and Reset: got email count %d, want 3", many, n)
 		}
 		r.Reset()
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-// sourceText returns n bytes of source code, the most common content of requests.
+// sourceText returns n bytes of source code, the most common content in requests.
 func sourceText(n int) []byte {
 	line := "func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {\n\treturn fmt.Errorf(\"get %s: %w\", id, err) // 7235\n}\n"
 	text, _ := json.Marshal(strings.Repeat(line, n/len(line)+1)[:n])

@@ -15,19 +15,19 @@ import (
 	"precept/internal/wire"
 )
 
-// script builds a session of the chat dialect turn by turn.
+// script builds a session in the chat dialect turn by turn.
 type script struct {
 	session       sample.Session
 	now           time.Time
 	sentItems     int      // items that the agent has sent
-	repeatedReply []string // last reply, as items of the next request
+	repeatedReply []string // last reply, as items for the next request
 }
 
 func newScript() *script {
 	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// addTurn adds an exchange with the new items of a request, and the reply.
+// addTurn adds an exchange with a request's new items, and the reply.
 func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
@@ -85,7 +85,7 @@ func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 	tests := []struct {
 		name   string
 		turn   func(c *script)
-		want   string // family of the sample
+		want   string // sample family
 		output string // a part of the output
 	}{
 		{"plain chat", func(c *script) {
@@ -151,7 +151,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// If no items were recorded, two exchanges of one turn are not retries.
+// If no items were recorded, two exchanges in one turn are not retries.
 func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
@@ -164,7 +164,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 		events = append(events, ids...)
 	}
 	if slices.Sort(events); !slices.Equal(events, []string{one, two}) {
-		t.Errorf("got samples of exchanges %v, want %v", events, []string{one, two})
+		t.Errorf("got samples for exchanges %v, want %v", events, []string{one, two})
 	}
 }
 
@@ -180,7 +180,7 @@ func TestBuildUsesRecordedJudgements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verdicts *sample.ResultJudgements
 		failed   int
-		calls    int // of IsFailure
+		calls    int // calls to IsFailure
 	}{
 		"no judgements":                            {nil, 1, 1},
 		"one failed result":                        {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
@@ -190,7 +190,7 @@ func TestBuildUsesRecordedJudgements(t *testing.T) {
 		"failed index out of range":                {&sample.ResultJudgements{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
 		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
-			t.Errorf("%s: got %v failed calls, %d calls of IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)
+			t.Errorf("%s: got %v failed calls, %d calls to IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)
 		}
 	}
 }
@@ -246,11 +246,11 @@ func TestBuildReturnsSamplesOfTask(t *testing.T) {
 		t.Errorf("got dialog %v, want \"Now push\" at turn 4", dialog.Input)
 	}
 	if fix.Input["error"] != "error: unknown command tst" || fix.Output["corrected_call"].(map[string]any)["arguments"] != `{"command":"npm test"}` {
-		t.Errorf("got correction %v -> %v, want the error of npm tst and the call npm test", fix.Input, fix.Output)
+		t.Errorf("got correction %v -> %v, want the npm tst error and the npm test call", fix.Input, fix.Output)
 	}
 	for _, s := range got {
 		if err := validateSample(s); err != nil {
-			t.Errorf("schema check of %s: %v", s.Family, err)
+			t.Errorf("validateSample(%s) error = %v", s.Family, err)
 		}
 	}
 	for i, j := 0, len(s.session.Exchanges)-1; i < j; i, j = i+1, j-1 {
@@ -364,7 +364,7 @@ func TestBuildReturnsPlanOptimizationOfLongSession(t *testing.T) {
 		t.Errorf("got repeated calls %v, want 5 different calls, the first with count 5", r)
 	}
 	if err := validateSample(plan); err != nil {
-		t.Errorf("schema check of the plan: %v", err)
+		t.Errorf("validateSample(plan) error = %v", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
 		t.Errorf("got quality_score %v, want 0.4 for a complete session with a loop", q)
@@ -376,7 +376,7 @@ func TestCutDoesNotSplitPlaceholders(t *testing.T) {
 	for n := 4; n < len(s); n++ {
 		got := sample.Cut(s, n)
 		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
-			t.Fatalf("Cut(%q, %d) = %q, want valid text of at most %d bytes", s, n, got, n)
+			t.Fatalf("Cut(%q, %d) = %q, want at most %d bytes of valid text", s, n, got, n)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
 			t.Errorf("Cut(%q, %d) = %q, want no partial placeholder", s, n, got)
@@ -396,7 +396,7 @@ func FuzzBuild(f *testing.F) {
 		s.session.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, built := range sample.Build(s.session) {
 			if err := validateSample(built); err != nil {
-				t.Errorf("schema check of %s: %v", built.Family, err)
+				t.Errorf("validateSample(%s) error = %v", built.Family, err)
 			}
 		}
 		s.session.Conversation()

@@ -53,7 +53,7 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 		{"approved by a verifier", sample.Rating{Source: "system", Type: "approval", Turn: 2}, "one", ""},
 		{"approved session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
 		{"approved turn that does not exist", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
-		{"approval of the rejected reply", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
+		{"rejected reply approved", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
 		{"approved reply to a different user message", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
@@ -82,7 +82,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
 		{``, `{"sql":"select 1"}`, true}, // no target: may be the same
 		{`{"sql":"select 1"}`, `{}`, true},
-		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the words of the shorter text
+		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the shorter text's words
 		{`{"a":"one two three seven"}`, `{"b":"one four five six"}`, false},
 		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are no target
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},

@@ -108,10 +108,10 @@ func TestRedactCoversAllTextsOfExchange(t *testing.T) {
 		t.Errorf("redacted exchange contains an address or the password: %s", got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
-		t.Errorf("got %d placeholders of bob's address, want 3: %s", n, got)
+		t.Errorf("got %d placeholders for bob's address, want 3: %s", n, got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:2]"); n != 3 {
-		t.Errorf("got %d placeholders of ann's address (model, call id, call name), want 3: %s", n, got)
+		t.Errorf("got %d placeholders for ann's address (model, call id, call name), want 3: %s", n, got)
 	}
 	if e.Redacted["email"] != 6 || e.Redacted["secret"] != 1 {
 		t.Errorf("got counts %v, want 6 emails and 1 secret", e.Redacted)

@@ -82,7 +82,7 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// formatConversation formats each message as role, content, "+" and call ids, and the id of an answered call.
+// formatConversation formats each message as role, content, "+" and call ids, and an answered call's id.
 func formatConversation(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {

@@ -48,28 +48,28 @@ func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, tc := range []struct {
 		name, dialect string
-		items         []string     // items of the second turn
-		reply         sample.Reply // reply of the first turn
+		items         []string     // second turn's items
+		reply         sample.Reply // first turn's reply
 		want          string
 		tools         int
 	}{
-		{"function_call of an older client", "chat", []string{
+		{"older client's function_call", "chat", []string{
 			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
 		}, callReply("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
-		{"local_shell_call of the Responses API", "responses", []string{
+		{"Responses API local_shell_call", "responses", []string{
 			`{"type":"local_shell_call","id":"l1","call_id":"c1","action":{` + shell + `}}`, `{"type":"local_shell_call_output","call_id":"c1","output":"a.go"}`,
 		}, callReply("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
-		{"apply_patch_call of the Responses API", "responses", []string{
+		{"Responses API apply_patch_call", "responses", []string{
 			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
 		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
-		{"calls without ids, results in their order", "chat", []string{
+		{"calls without ids, results in order", "chat", []string{
 			`{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"a","arguments":"{}"}},{"type":"function","function":{"name":"b","arguments":"{}"}}]}`,
 			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
 		}, sample.Reply{Calls: []sample.Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
 		{"a call written as text", "chat", []string{
 			messageJSON("assistant", "Thought: look\nAction: ls\nAction Input: ."), messageJSON("user", "Observation: a.go"),
 		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
-		{"a block of another precept before a result", "chat", []string{
+		{"another precept's block before a result", "chat", []string{
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
 			resultJSON("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
 		}, callReply("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
@@ -107,7 +107,7 @@ func TestTextCallsStayTextInConversation(t *testing.T) {
 	s.addTurn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	s.addTurn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
-		t.Errorf("got conversation %q, want call %q and its result as text", got, callText)
+		t.Errorf("got conversation %q, want call %q and the result as text", got, callText)
 	}
 	r := sample.NewMessageReader()
 	r.Request(&s.session.Exchanges[0])
@@ -163,7 +163,7 @@ func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
-		t.Errorf("messages of the request:\n got %s\nwant %s", got, want)
+		t.Errorf("request messages:\n got %s\nwant %s", got, want)
 	}
 }
 

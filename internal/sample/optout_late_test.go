@@ -51,14 +51,14 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, repeatHistory, got)
 			}
 			if len(list[3].New) == 1 && repeatHistory {
-				t.Error("VisibleExchanges changed its argument")
+				t.Error("VisibleExchanges changed the argument")
 			}
 		}
 	}
 }
 
 // A sample without stored exchanges is hidden, unless the current patterns were applied to the session. In that case,
-// the texts of the sample decide.
+// the sample's texts decide.
 func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// newOptOut returns an OptOut of the paths, the agents ci-* and the tenant Acme.
+// newOptOut returns an OptOut for the paths, the agents ci-* and the tenant Acme.
 func newOptOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})

@@ -15,8 +15,8 @@ import (
 
 type drawnTurn struct {
 	userMessage string   // "" after calls
-	results     []string // of the previous turn's calls
-	text        string   // of the reply
+	results     []string // for the previous turn's calls
+	text        string   // reply text
 	calls       []sample.Call
 }
 
@@ -50,7 +50,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 	})
 }
 
-// newItems returns the items of the previous reply, and then the new input.
+// newItems returns the previous reply's items, and then the new input.
 func newItems(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)

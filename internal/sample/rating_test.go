@@ -31,11 +31,11 @@ func TestBuildReturnsFeedbackSamplesOfRatings(t *testing.T) {
 		{"low score", []sample.Rating{{Source: "user", Type: "score", Score: 0.1}}, "user", "score", sample.Poor, sample.Rejected, 0.1},
 		{"score out of range", []sample.Rating{{Source: "user", Type: "score", Score: 7}}, "user", "score", sample.Good, sample.Approved, 1},
 		{"correction", []sample.Rating{{Source: "user", Type: "correction", Score: 0.3, Correction: json.RawMessage(`"x"`)}}, "user", "correction", sample.Poor, sample.Rejected, 0.3},
-		{"rating of a verifier is not a review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
+		{"a verifier's rating is not a review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
 		{"implicit feedback has the source system", []sample.Rating{{Source: "implicit", Type: "rejection"}}, "system", "rejection", sample.Poor, sample.NotReviewed, 0},
 		{"user takes precedence", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
 		{"latest rating counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
-		{"rating of another turn", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
+		{"another turn's rating", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {
-		t.Errorf("got details %v, want comment no, turn 2, rated true and the details of the rating", d)
+		t.Errorf("got details %v, want comment no, turn 2, rated true and the rating's details", d)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	rated := 0
 	for _, m := range sample.Build(s) {
 		if text := fmt.Sprint(m); strings.Contains(text, "canary") {
-			t.Errorf("sample contains text of the feedback: %s", text)
+			t.Errorf("sample contains feedback text: %s", text)
 		}
 		if m.Feedback.Details["score"] == 0.25 {
 			rated++

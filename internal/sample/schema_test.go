@@ -13,7 +13,7 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas returns MPLP v1.0 by family, its core schema under "", and precept's requirements under "precept".
+// schemas returns MPLP v1.0 by family, the core schema under "", and precept's requirements under "precept".
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -47,7 +47,7 @@ var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //
 	return out, nil
 })
 
-// validateSample checks the schemas of the family (or the core) and of precept.
+// validateSample checks the family's schema (or the core's) and precept's.
 func validateSample(s sample.Sample) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -138,11 +138,11 @@ func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
 	s.session.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(s.session)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
-		t.Fatalf("got families %s, want one sample of each family", families(got))
+		t.Fatalf("got families %s, want one sample for each family", families(got))
 	}
 	for _, s := range got {
 		if err := validateSample(s); err != nil {
-			t.Errorf("schema check of %s: %v", s.Family, err)
+			t.Errorf("validateSample(%s) error = %v", s.Family, err)
 		}
 	}
 }

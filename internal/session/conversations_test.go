@@ -19,7 +19,7 @@ type dialogue struct {
 	history  []string
 	replies  int
 	inFlight *session.Resolved
-	id       session.ID // session of the first request
+	id       session.ID // first request's session
 }
 
 // simulation simulates agents with one credential. stored holds sessions by echo key: the hash of an id or a text that

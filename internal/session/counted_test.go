@@ -72,7 +72,7 @@ func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
-		local.AddTotals(trial.Totals{Turns: 3}) // turns before the first sub-agent, which both replicas know
+		local.AddTotals(trial.Totals{Turns: 3}) // turns before the first sub-agent, known to both replicas
 		remote.AddTotals(trial.Totals{Turns: 3})
 		local.AddMember(newRecord("m1"))
 		remote.AddMember(newRecord("m1"))
@@ -80,7 +80,7 @@ func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 		remote.AddTotals(trial.Totals{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
 		if local.MergeUnit(remote); local.Thread.Totals.Turns != 6 || local.Thread.Totals.Errors != 1 || local.Unit.Replica != "a" {
-			t.Errorf("got totals %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Totals, local.Unit.Replica)
+			t.Errorf("got totals %+v from replica %q, want 6 turns and 1 error from replica a", local.Thread.Totals, local.Unit.Replica)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// The tokens of each reply count, although the repeated turn counts once.
+// Each reply's tokens count, although the repeated turn counts once.
 func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	t.Parallel()
 	var f session.Facts
@@ -56,7 +56,7 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 	}{
 		"a user message":            {[]string{systemMessage("S"), userMessage("Round the total.")}, "Round the total."},
 		"a template":                {[]string{systemMessage("S"), userMessage(frame)}, "Round the total."},
-		"a preamble and its answer": {[]string{systemMessage("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
+		"a preamble and the answer": {[]string{systemMessage("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
 		"only a preamble":           {[]string{systemMessage("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
 		"a query after a long note": {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
 		"more text than is stored":  {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
@@ -68,6 +68,6 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 		}
 	}
 	if got := session.FirstWords(newContinuation(t, "resp_1", userMessage("Round the total."))); got != "" {
-		t.Errorf("request without its history: FirstWords = %q, want none", got)
+		t.Errorf("request without history: FirstWords = %q, want none", got)
 	}
 }

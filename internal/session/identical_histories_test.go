@@ -91,7 +91,7 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 		}
 		r = f.resolve(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d after its reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
+			t.Fatalf("conversation %d after the reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 	}
 }
@@ -135,14 +135,14 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 		r := f.resolveAndAnswer(first, textReply("Hello!"))
 		f.now = f.now.Add(time.Minute / 2)
 		got := f.resolve(next)
-		f.assertSameSession("next turn of the newest session", r, got)
+		f.assertSameSession("newest session's next turn", r, got)
 		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
 			t.Errorf("got EqualSessions = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
 		}
 	}
 }
 
-// Conversations 0 to 10 have the same history. Each of the conversations 11 to 19 has a different history.
+// Conversations 0 to 10 have the same history. Conversations 11 to 19 each have a different history.
 func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
@@ -153,7 +153,7 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	for range 15 { // eleven continue, four are branches
 		r := f.resolveAndAnswer(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
-			t.Fatalf("got conversation %d, want one of 0 to 10 or a new session", at)
+			t.Fatalf("got conversation %d, want one from 0 to 10 or a new session", at)
 		}
 	}
 	for i := 11; i < 20; i++ {

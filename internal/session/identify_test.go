@@ -28,7 +28,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Request i has the names of entry i and of all later entries. Entry i takes precedence.
+	// Request i has the names from entry i and all later entries. Entry i takes precedence.
 	type want struct {
 		name      string
 		namespace session.Namespace

@@ -26,7 +26,7 @@ func TestLooksRandomNeeds40Bits(t *testing.T) {
 		"c:AAAAAAAAZ1":                           true,
 		"c:1234567890123":                        true,  // 43 bits
 		"c:123456789012":                         false, // 39.5 bits
-		"c:call_0000000000012345":                false, // counter of a fixed width
+		"c:call_0000000000012345":                false, // fixed-width counter
 		"c:00000000-0000-0000-0000-000000000012": false,
 		"c:00f1e2d3-00b5-0978-0796-0000b4c5d6e7": true,
 	} {
@@ -46,7 +46,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		}
 	}
 	if len(keys) != 8 {
-		t.Errorf("got %d different keys of 2 tenants, 2 credentials and 2 items, want 8", len(keys))
+		t.Errorf("got %d different keys for 2 tenants, 2 credentials and 2 items, want 8", len(keys))
 	}
 	for key, want := range map[string]bool{
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
@@ -64,7 +64,7 @@ func TestIndexKeepsNewestKeys(t *testing.T) {
 	key := func(n int) EchoKey { return EchoKey(n) + 1 }
 	for n := range 10 {
 		if !x.add(key(n), owner{scopedID(n), stampReply}) {
-			t.Fatalf("add of new key %d = false, want true", n)
+			t.Fatalf("add(new key %d) = false, want true", n)
 		}
 	}
 	for n := range 10 {
@@ -77,7 +77,7 @@ func TestIndexKeepsNewestKeys(t *testing.T) {
 		}
 	}
 	if n := len(x.last); n != 4 {
-		t.Errorf("got %d keys in the index, want its limit of 4", n)
+		t.Errorf("got %d keys in the index, want 4 (the limit)", n)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 	got := x.owners(7)
 	if len(got) != maxOwners {
-		t.Fatalf("got %d owners of one key, want %d", len(got), maxOwners)
+		t.Fatalf("got %d owners for one key, want %d", len(got), maxOwners)
 	}
 	for i, o := range got {
 		if o.id != scopedID(maxOwners+7-i) {
@@ -96,7 +96,7 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 		}
 	}
 	if x.add(7, owner{scopedID(maxOwners + 7), stampRequest}) {
-		t.Error("add of a known owner = true, want false")
+		t.Error("add(known owner) = true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
 		t.Errorf("known owner after a request: got stamp %v, want %v", x.owners(7)[0].stamp, stampReply)

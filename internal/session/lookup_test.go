@@ -11,8 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// storedThreader is a threader with a store of sessions by echo key, the hash of an id or a text that an agent sends
-// back.
+// storedThreader is a threader with a session store by echo key, the hash of an id or a text that an agent sends back.
 type storedThreader struct {
 	*testing.T
 	th        *session.Threader
@@ -81,7 +80,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 	}
 	for name, tc := range map[string]struct {
-		owners [][]session.ID // for each key of the request, newest first
+		owners [][]session.ID // for each request key, newest first
 		want   session.ID
 	}{
 		"one session":                          {[][]session.ID{{x}}, x},
@@ -95,7 +94,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		th := newThreader()
 		r := th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
-			for _, key := range keys { // a call and its result have one key
+			for _, key := range keys { // a call and the result have one key
 				if n := len(found); found[key] == nil && n < len(tc.owners) {
 					found[key] = append([]session.ID{}, tc.owners[n]...)
 				}
@@ -108,7 +107,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	}
 }
 
-// A sub-agent may send its parent's session name in a later turn.
+// A sub-agent may send the parent's session name in a later turn.
 func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
@@ -118,7 +117,7 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	parent := st.th.Resolve(testScope, named(task), task, testStart, st.findKeys)
 	sub, ok := st.th.ResolveSubagent(parent, named(task), true, testStart, st.findKeys)
 	if !ok {
-		t.Fatal("ResolveSubagent of a first request = false, want true")
+		t.Fatal("ResolveSubagent(first request) = false, want true")
 	}
 	st.storeKeys(sub.ID, sub.Echoes)
 	st.reply(sub, callReply(randomCallID(1)))
@@ -147,7 +146,7 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	st.restart()
 	two := st.resolve(shared, userMessage("two"))
 	if two.ID != first.ID || !two.SharedName {
-		t.Fatalf("request of another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
+		t.Fatalf("request in another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
 	split := st.th.SplitSession(two, shared, st.now)
 	st.storeKeys(split.ID, split.Echoes)
@@ -156,10 +155,10 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	}
 	st.reply(split, callReply(randomCallID(2)))
 	if next := st.resolve(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
-		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, split.ID)
+		t.Errorf("new session's next turn: got session %s by %s, want %s", next.ID, next.Method, split.ID)
 	}
 	if next := st.resolve(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
-		t.Errorf("next turn of the first session: got session %s by %s, want %s", next.ID, next.Method, first.ID)
+		t.Errorf("first session's next turn: got session %s by %s, want %s", next.ID, next.Method, first.ID)
 	}
 }
 
@@ -205,7 +204,7 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 		st.stored[k] = append(st.stored[k], sessionID("another"))
 	}
 	if next := st.resolve(session.Claim{}, truncated); next.ID == r.ID || !next.New {
-		t.Errorf("truncated history of two sessions: got session %s by %s, want a new session", next.ID, next.Method)
+		t.Errorf("truncated history in two sessions: got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
 
@@ -250,7 +249,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
 	if repeated := st.resolve(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
-		t.Errorf("retry of two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
+		t.Errorf("retry after two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
 	// A retry continues the session with an identical open request.
@@ -263,7 +262,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	inFlight := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
 	st.resolve(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
 	if repeated := st.resolve(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
-		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
+		t.Errorf("declared retry in a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
 	if third := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("retry with a third result: got session %s, want a new session", third.ID)

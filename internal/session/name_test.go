@@ -33,7 +33,7 @@ func TestNormalizeNameTrimsAndShortensNames(t *testing.T) {
 		}
 	}
 	if NormalizeName(long) == NormalizeName(long+"y") {
-		t.Errorf("NormalizeName of two different long names = %q for both, want different names", NormalizeName(long))
+		t.Errorf("NormalizeName(two different long names) = %q for both, want different names", NormalizeName(long))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestNormalizedNamesAreShortAndStable(t *testing.T) {
 			t.Fatalf("NormalizeName(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
 		}
 		if IDOf("t", NamespaceSession, name) != IDOf("t", NamespaceSession, b) {
-			t.Fatalf("IDOf(%q) differs from IDOf of its bounded form %q, want the same ID", name, b)
+			t.Fatalf("IDOf(%q) differs from IDOf(%q) for the bounded form, want the same ID", name, b)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("IDsByName(ses_1) lacks the ID in namespace %s; feedback would miss its session", namespace)
+			t.Errorf("IDsByName(ses_1) lacks the ID in namespace %s; feedback would miss the session", namespace)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestIDTextRoundTrip(t *testing.T) {
 		t.Errorf("IDsByName(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
-		t.Errorf("record without a name: got name %q, want its ID %s", r.Identity.Name, id)
+		t.Errorf("record without a name: got name %q, want the ID %s", r.Identity.Name, id)
 	}
 	parsed, ok := ParseID(id.String())
 	if !ok || parsed != id {

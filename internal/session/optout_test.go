@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a test constant
 
 func newRecord(name string) *session.Record {
 	id := session.IDOf("default", session.NamespaceSession, name)
@@ -49,7 +49,7 @@ func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A turn is also hidden while its opt-out is undecided.
+// A turn is also hidden while the opt-out is undecided.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, testStart)
@@ -79,12 +79,12 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		has := func(text string) bool { return strings.Contains(string(row.Data), `"`+text+`"`) }
 		for _, text := range tc.omitted {
 			if has(text) {
-				t.Errorf("%s: row %s contains %q of a hidden turn", name, row.Data, text)
+				t.Errorf("%s: row %s contains %q from a hidden turn", name, row.Data, text)
 			}
 		}
 		for _, text := range tc.kept {
 			if !has(text) {
-				t.Errorf("%s: row %s lacks %q of a visible turn", name, row.Data, text)
+				t.Errorf("%s: row %s lacks %q from a visible turn", name, row.Data, text)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
@@ -116,7 +116,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// The mark has the numbers of turns and of list items. The mark has no effect on a record with more items.
+// The mark has the turn count and the list item count. The mark has no effect on a record with more items.
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

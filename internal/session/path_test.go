@@ -25,11 +25,11 @@ func TestParsePath(t *testing.T) {
 		{"rest is only a slash", "/p/agent=coder/", "/", session.PathForm{Agent: "coder"}, true},
 		{"escaped value", "/p/session=a%2Cb%2Fc%20d/v1", "/v1", session.PathForm{Session: "a,b/c d"}, true},
 		{"escaped separators", "/p/agent%3Dcoder%2Csession%3Dci-42/v1", "/v1", session.PathForm{Agent: "coder", Session: "ci-42"}, true},
-		{"escapes of the rest are kept", "/p/agent=a/v1/files/x%2Fy", "/v1/files/x%2Fy", session.PathForm{Agent: "a"}, true},
+		{"escapes in the rest are kept", "/p/agent=a/v1/files/x%2Fy", "/v1/files/x%2Fy", session.PathForm{Agent: "a"}, true},
 		{"an unknown key after a known key", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a", Unknown: "colour"}, true},
 		{"only unknown keys", "/p/colour=red/v1", "/p/colour=red/v1", session.PathForm{}, false},
 		{"no pairs", "/p/v1/messages", "/p/v1/messages", session.PathForm{}, false},
-		{"the first value of a key counts", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
+		{"a key's first value counts", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
 		{"bad escape is literal", "/p/session=a%zz/v1", "/v1", session.PathForm{Session: "a%zz"}, true},
 		{"equals sign in a value", "/p/session=a=b/v1", "/v1", session.PathForm{Session: "a=b"}, true},
 		{"keys in any case", "/p/Agent=A/v1", "/v1", session.PathForm{Agent: "A"}, true},
@@ -51,7 +51,7 @@ func TestParsePathBoundsHostileValues(t *testing.T) {
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {
-			t.Errorf("got value %.40q of %d bytes, want at most %d bytes and no control characters", v, len(v), session.MaxName)
+			t.Errorf("got value %.40q with %d bytes, want at most %d bytes and no control characters", v, len(v), session.MaxName)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func FuzzParsePath(f *testing.F) {
 			t.Fatalf("ParsePath(%q) = %+v, %q, false, want an empty form and the unchanged path", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
-			t.Fatalf("ParsePath(%q): got rest %q, want a suffix of the path that begins with a slash", path, rest)
+			t.Fatalf("ParsePath(%q): got rest %q, want a path suffix beginning with a slash", path, rest)
 		}
 		for _, v := range []string{form.Agent, form.Session, form.Role, form.Skill, form.Upstream} {
 			if len(v) > session.MaxName || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-				t.Fatalf("ParsePath(%q): got value %q, want valid UTF-8 of at most %d bytes without control characters", path, v, session.MaxName)
+				t.Fatalf("ParsePath(%q): got value %q, want at most %d bytes of valid UTF-8 without control characters", path, v, session.MaxName)
 			}
 		}
 	})

@@ -42,14 +42,14 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 		"JSON required, a reply":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
 		"JSON required, a tool result":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
 		"JSON required, no quotation":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
-		"JSON required, 20 bytes of the first message":  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
-		"JSON required, the first message of a chat":    {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
+		"JSON required, 20 first message bytes":         {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
+		"JSON required, a chat's first message":         {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
 		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
 		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
 		"the first message after 128 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
 		"the first message after 127 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
-		"a tool of the first turn only":                 {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
-		"a tool of the newest turn":                     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
+		"a first turn tool":                             {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
+		"a newest turn tool":                            {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
 		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
@@ -99,11 +99,11 @@ func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
 	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + fact + `"}`}}}, testStart)
 	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+fact)), testStart); !ok {
-		t.Error("quoted call arguments of a side reply: QuotedSession = false, want true")
+		t.Error("call arguments quoted from a side reply: QuotedSession = false, want true")
 	}
 }
 
-// Each agent has its own system prompt and tools. A third agent's request is a side request.
+// Each agent has a separate system prompt and separate tools. A third agent's request is a side request.
 func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
@@ -133,6 +133,6 @@ func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, longer...), wire.Reply{Text: "thanks"})
 	repeated := append(append([]string{}, longer...), assistantMessage("thanks"), userMessage("more"))
 	if reason, side := r.SideReason(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.SideDetector{}); side {
-		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
+		t.Errorf("worker's next turn: got side request %s, want a main request", reason)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-var testScope = session.Scope{Tenant: "default", Credential: 1} //nolint:gochecknoglobals // a constant of the tests
+var testScope = session.Scope{Tenant: "default", Credential: 1} //nolint:gochecknoglobals // a test constant
 
 func agentRequest(t *testing.T, system string, tools []string, messages ...string) *wire.Request {
 	t.Helper()
@@ -65,7 +65,7 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 		"another credential":                 {func(q *session.Quotes) { addTurn(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 2}, false, false},
 		"no call":                            {func(q *session.Quotes) { addTurn(q, "one", wire.Reply{Text: task}) }, worker, testStart, testScope, false, false},
 		"a request with a reply":             {func(q *session.Quotes) { addTurn(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), testStart, testScope, false, false},
-		"a first message of 7 bytes":         {func(q *session.Quotes) { addTurn(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), testStart, testScope, false, false},
+		"a 7-byte first message":             {func(q *session.Quotes) { addTurn(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), testStart, testScope, false, false},
 		"a request of the caller's own agent": {func(q *session.Quotes) {
 			q.AddTurn(testScope, sessionID("one"), leaderRequest(userMessage(task)), testStart)
 			q.AddReply(testScope, sessionID("one"), &callReply)
@@ -80,7 +80,7 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	}
 }
 
-// The request must have neither the system prompt nor a tool of the conversation.
+// The request must have neither the conversation's system prompt nor one of its tools.
 func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
@@ -98,8 +98,8 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 		"both in separate messages":               {agentRequest(t, "Judge it.", nil, userMessage(questionText), assistantMessage(answerText), userMessage("Was it good?")), testStart, "one"},
 		"only the question":                       {agentRequest(t, "Judge it.", nil, userMessage("He said: "+questionText)), testStart, ""},
 		"only the answer":                         {agentRequest(t, "Judge it.", nil, userMessage("It said: "+answerText)), testStart, ""},
-		"the system prompt of the conversation":   {agentRequest(t, "You help.", nil, userMessage(both)), testStart, ""},
-		"a tool of the conversation":              {agentRequest(t, "Judge it.", []string{"sh", "ls"}, userMessage(both)), testStart, ""},
+		"the conversation's system prompt":        {agentRequest(t, "You help.", nil, userMessage(both)), testStart, ""},
+		"a conversation tool":                     {agentRequest(t, "Judge it.", []string{"sh", "ls"}, userMessage(both)), testStart, ""},
 		"other tools, no speaker labels":          {agentRequest(t, "Judge it.", []string{"save"}, userMessage(both)), testStart, ""},
 		"other tools, speaker labels":             {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText)), testStart, "one"},
 		"a dialogue, 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), testStart, ""},

@@ -41,7 +41,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		want  bool
 	}{
 		{"immediately", one, now, true},
-		{"in a run, at the end of the time limit", Scope{Tenant: "t", Credential: 1, Run: "r"}, now.Add(quoteTTL - 1), true},
+		{"in a run, at the time limit", Scope{Tenant: "t", Credential: 1, Run: "r"}, now.Add(quoteTTL - 1), true},
 		{"after the time limit", one, now.Add(quoteTTL), false},
 		{"another credential", Scope{Tenant: "t", Credential: 2}, now, false},
 		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
@@ -60,10 +60,10 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		addTurn(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
 	if isQuoted(one, 1, now) {
-		t.Errorf("after conversations of %d more credentials: QuotedSession = true for the first credential, want false", maxQuoteScopes)
+		t.Errorf("after conversations with %d more credentials: QuotedSession = true for the first credential, want false", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {
-		t.Errorf("got quotes of %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
+		t.Errorf("got quotes for %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
 	}
 }
 
@@ -79,11 +79,11 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 		list []obj
 		want bool
 	}{
-		"the newest question and answer":        {[]obj{assistantMessage("what came before"), userMessage("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
-		"the first question and answer":         {[]obj{system("A"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("Judge that.")}, true},
-		"the answer in a user message":          {[]obj{system("You write."), userMessage("this is the second task"), userMessage("this is the second answer")}, false},
-		"the system prompt of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
-		"only the question":                     {[]obj{system("You plan."), userMessage("this is the second task")}, false},
+		"the newest question and answer":   {[]obj{assistantMessage("what came before"), userMessage("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"the first question and answer":    {[]obj{system("A"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("Judge that.")}, true},
+		"the answer in a user message":     {[]obj{system("You write."), userMessage("this is the second task"), userMessage("this is the second answer")}, false},
+		"the conversation's system prompt": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
+		"only the question":                {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
 		if got, ok := q.QuotedSession(sc, chat(t, tc.list...), now); ok != tc.want || ok && got != id {
 			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v (%v if true)", name, got, ok, tc.want, id)

@@ -16,12 +16,12 @@ import (
 func TestEachChangeMarksRecordDirty(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
 	for name, change := range map[string]func(r *session.Record){
-		"a request":                  func(r *session.Record) { r.Begin(one, testStart) },
-		"the new items of a request": func(r *session.Record) { r.SetLastTurn(one) },
-		"a reply":                    func(r *session.Record) { r.AddReply(&wire.Reply{}) },
-		"a member":                   func(r *session.Record) { r.AddMember(newRecord("member")) },
-		"a turn of a member":         func(r *session.Record) { r.CountTurn(testStart) },
-		"tokens of a member":         func(r *session.Record) { r.AddUsage(wire.Usage{}) },
+		"a request":             func(r *session.Record) { r.Begin(one, testStart) },
+		"a request's new items": func(r *session.Record) { r.SetLastTurn(one) },
+		"a reply":               func(r *session.Record) { r.AddReply(&wire.Reply{}) },
+		"a member":              func(r *session.Record) { r.AddMember(newRecord("member")) },
+		"a member's turn":       func(r *session.Record) { r.CountTurn(testStart) },
+		"a member's tokens":     func(r *session.Record) { r.AddUsage(wire.Usage{}) },
 	} {
 		r := newRecord("s")
 		r.State.Dirty = false
@@ -76,8 +76,8 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	}
 }
 
-// If both records have the same number of turns, the later Seen decides. The larger number of members counts. A run
-// takes the later Seen and the usage with more input tokens.
+// If both records have the same turn count, the later Seen decides. The larger member count wins. A run takes the later
+// Seen and the usage with more input tokens.
 func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turns int           // remote minus local
@@ -107,7 +107,7 @@ func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	}
 }
 
-// Stores hold session IDs. The hash covers the lengths of tenant and namespace, so that different pairs differ.
+// Stores hold session IDs. The hash covers the tenant and namespace lengths, so that different pairs differ.
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
@@ -130,7 +130,7 @@ func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 		}
 	}
 	if len(ids) != 6 {
-		t.Errorf("got %d session IDs of two names in two runs and without a run, want 6", len(ids))
+		t.Errorf("got %d session IDs for two names in two runs and without a run, want 6", len(ids))
 	}
 }
 
@@ -151,8 +151,8 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	}
 }
 
-// An unknown value opts out of learning only. The agent is the start of the User-Agent. The parser drops a tag of more
-// than 64 bytes.
+// An unknown value opts out of learning only. The agent is the start of the User-Agent. The parser drops a tag above 64
+// bytes.
 func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -188,7 +188,7 @@ func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	}
 }
 
-// Turns are numbered from one, so an opt-out of turn zero hides nothing. An opt-out mark with fewer list items than the
+// Turns are numbered from one, so opting out turn zero hides nothing. An opt-out mark with fewer list items than the
 // session is outdated, and hides nothing either.
 func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	r := newRecord("s")
@@ -230,8 +230,8 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	}
 }
 
-// A long text, or a call with long arguments, identifies the session of a request, even if the first message and the
-// call ids have changed.
+// A long text, or a call with long arguments, identifies a request's session, even if the first message and the call
+// ids have changed.
 func TestLongReplyIdentifiesSession(t *testing.T) {
 	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
 	callMessage := func(id, args string) string {
@@ -239,14 +239,14 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		rep  wire.Reply
-		back []string // messages after the first message of the next request
+		back []string // messages after the first message in the next request
 		want bool
 	}{
-		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{assistantMessage(strings.Repeat("t", 64)), userMessage("on")}, true},
-		"a short text":                      {wire.Reply{Text: strings.Repeat("t", 63)}, []string{assistantMessage(strings.Repeat("t", 63)), userMessage("on")}, false},
-		"long arguments":                    {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), resultMessage("call_9", "ok")}, true},
-		"short arguments":                   {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), resultMessage("call_9", "ok")}, false},
-		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
+		"a long text":                  {wire.Reply{Text: strings.Repeat("t", 64)}, []string{assistantMessage(strings.Repeat("t", 64)), userMessage("on")}, true},
+		"a short text":                 {wire.Reply{Text: strings.Repeat("t", 63)}, []string{assistantMessage(strings.Repeat("t", 63)), userMessage("on")}, false},
+		"long arguments":               {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(64)}}}, []string{callMessage("call_9", args(64)), resultMessage("call_9", "ok")}, true},
+		"short arguments":              {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), resultMessage("call_9", "ok")}, false},
+		"fourth call's long arguments": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
 	} {
 		st := newStoredThreader(t)
 		r := st.reply(st.resolve(session.Claim{}, userMessage("the plan was: one")), tc.rep)

@@ -73,10 +73,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := r.Encode()
 		if err != nil {
-			t.Fatalf("Encode of a decoded record: %v", err)
+			t.Fatalf("Encode(decoded record) error = %v", err)
 		}
 		if _, err := Decode(scopedID(1), second); err != nil {
-			t.Fatalf("Decode of an encoded record: %v", err)
+			t.Fatalf("Decode(encoded record) error = %v", err)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	}
 }
 
-// After the handoff, an agent without tools sends the result of the handoff call.
+// After the handoff, an agent without tools sends the handoff call's result.
 func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
@@ -179,7 +179,7 @@ func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	}
 	list = append(list, assistantMessage("a report"), userMessage("shorter"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("next turn of the new agent: got side request %s, want a main request", got)
+		t.Errorf("new agent's next turn: got side request %s, want a main request", got)
 	}
 	list = append(list, assistantMessage("a line"), userMessage("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
@@ -312,7 +312,7 @@ func TestNewItemHashesAreBounded(t *testing.T) {
 	r.Begin(req, noon)
 	r.SetLastTurn(req)
 	if len(r.Thread.LastTurn.Items) != maxNewItems {
-		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNewItems)
+		t.Fatalf("got %d new item hashes, want %d", len(r.Thread.LastTurn.Items), maxNewItems)
 	}
 	longer := chat(t, extend(list, userMessage("new"))...)
 	r.Begin(longer, noon)
@@ -339,7 +339,7 @@ func TestCallsOfARecordAreBounded(t *testing.T) {
 			t.Fatalf("encoded record: got %d bytes, want at most %d", len(data), maxCallBytes+4<<10)
 		}
 		if len(r.Thread.CallOrder) != len(r.Thread.Calls) {
-			t.Fatalf("got %d ids in CallOrder, want the number of calls, %d", len(r.Thread.CallOrder), len(r.Thread.Calls))
+			t.Fatalf("len(CallOrder) = %d, want the call count %d", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
 		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
 			t.Fatalf("got calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
@@ -387,7 +387,7 @@ func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
 	}
 	c := f.resolve(chat(t, extend(history, userMessage("a third way"))...))
 	if !c.New {
-		t.Errorf("branch of a shared history: got %+v, want New = true", c)
+		t.Errorf("branch off a shared history: got %+v, want New = true", c)
 	}
 }
 

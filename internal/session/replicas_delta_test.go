@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A request without its history has only new items.
+// A request without history has only new items.
 func TestResultOfUnknownCallMeansServedElsewhere(t *testing.T) {
 	r := &Record{}
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "hi"}}), time.Unix(1, 0))

@@ -12,7 +12,7 @@ import (
 )
 
 // newChatWithRoles returns a request with one message per letter: u for user, a for a reply with a call, t for the
-// result of the call, s for a summary.
+// call's result, s for a summary.
 func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -52,7 +52,7 @@ func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 		{"another replica served one turn", "u", true, "uatat", true},
 		{"another replica served three turns", "u", true, "uatatatat", true},
 		{"another replica replied to a user message", "u", true, "uauau", true},
-		{"a reply that this replica has not seen", "u", false, "uat", true},
+		{"a reply unseen by this replica", "u", false, "uat", true},
 		{"the history was compacted", "uatat", true, "su", true},
 		{"a new session", "", false, "u", false},
 	} {
@@ -69,8 +69,8 @@ func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. Adopt keeps processFields, which each
-// process has for itself.
+// A field that Adopt omits would be lost when a session moves to another replica. Adopt keeps processFields, which
+// belong to one process.
 func TestAdoptCopiesEveryField(t *testing.T) {
 	processFields := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
@@ -82,7 +82,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 		case want[name].IsZero():
 			t.Errorf("%s: got the zero value after fill, want a non-zero value", name)
 		case slices.Contains(processFields, name) && !got.IsZero():
-			t.Errorf("%s: Adopt set this field of the process to %v, want it unchanged", name, got)
+			t.Errorf("%s: Adopt set this process field to %v, want it unchanged", name, got)
 		case !slices.Contains(processFields, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):
 			t.Errorf("%s: after Adopt: got %v, want %v", name, got, want[name])
 		}

@@ -34,7 +34,7 @@ func TestNamesDoNotRetainHeaderOrPath(t *testing.T) {
 			kept = append(kept, c.Agent, c.Session, c.Role, c.Skill, c.Run)
 		}
 		if grown := heap() - before; grown > claims*size/4 {
-			t.Errorf("%s: names of %d claims keep %d KiB reachable, want at most %d KiB", source, claims, grown>>10, claims*size/4>>10)
+			t.Errorf("%s: names from %d claims keep %d KiB reachable, want at most %d KiB", source, claims, grown>>10, claims*size/4>>10)
 		}
 		runtime.KeepAlive(kept)
 	}

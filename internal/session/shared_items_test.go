@@ -28,7 +28,7 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// System prompts do not count. The result is true for a session without a turn, and for a request without its history.
+// System prompts do not count. The result is true for a session without a turn, and for a request without history.
 func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
@@ -36,16 +36,16 @@ func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 		next  *wire.Request
 		want  bool
 	}{
-		"a session without a turn": {nil, parseChat(t, userMessage("two")), true},
-		"the next turn":            {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
-		"the same list":            {[]*wire.Request{one}, one, true},
-		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, userMessage("zero"), assistantMessage("no"), userMessage("one"), userMessage("two")), true},
-		"only the system prompt in common":               {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("two")), false},
-		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
-		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
-		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
-		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(95)...)...), true},
-		"a list without the history":                     {[]*wire.Request{one}, newContinuation(t, "resp_1", userMessage("two")), true},
+		"a session without a turn":                 {nil, parseChat(t, userMessage("two")), true},
+		"the next turn":                            {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
+		"the same list":                            {[]*wire.Request{one}, one, true},
+		"last turn's new item at a later index":    {[]*wire.Request{one}, parseChat(t, userMessage("zero"), assistantMessage("no"), userMessage("one"), userMessage("two")), true},
+		"only the system prompt in common":         {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("two")), false},
+		"nothing in common":                        {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
+		"new item from the turn before the last":   {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
+		"the common item before the last 96 items": {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
+		"the common item among the last 96 items":  {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(95)...)...), true},
+		"a list without the history":               {[]*wire.Request{one}, newContinuation(t, "resp_1", userMessage("two")), true},
 	} {
 		r := recordWithTurns(tc.turns...)
 		if got := r.SharesItemsWith(tc.next); got != tc.want {
@@ -55,7 +55,7 @@ func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	withoutItems := newRecord("s") // as after an opted-out turn
 	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
 	if !withoutItems.SharesItemsWith(one) {
-		t.Error("record without item hashes of its last turn: got SharesItemsWith = false, want true")
+		t.Error("record without item hashes for the last turn: SharesItemsWith = false, want true")
 	}
 }
 
@@ -109,7 +109,7 @@ func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	}
 }
 
-// The first request of a sub-agent has the task as its first message, but no reply.
+// A sub-agent's first request has the task as the first message, but no reply.
 func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, tc := range map[string]struct {

@@ -61,11 +61,11 @@ func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 		t.Fatalf("request with the parent's session name: got session %s, want parent %s", parent.ID, leader.ID)
 	}
 	if _, ok := th.ResolveSubagent(parent, c, false, testStart, nil); ok {
-		t.Error("ResolveSubagent of a later request with unknown echoes = true, want false")
+		t.Error("ResolveSubagent(later request with unknown echoes) = true, want false")
 	}
 	sub, ok := th.ResolveSubagent(parent, c, true, testStart, nil)
 	if !ok || sub.ID == leader.ID || !sub.New {
-		t.Fatalf("ResolveSubagent of a first request = %+v, %v, want a new session other than %v, true", sub, ok, leader.ID)
+		t.Fatalf("ResolveSubagent(first request) = %+v, %v, want a new session other than %v, true", sub, ok, leader.ID)
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "sh", Args: "{}"}}})
 
@@ -73,10 +73,10 @@ func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	parent, c = resolve(second)
 	repeated, ok := th.ResolveSubagent(parent, c, false, testStart, nil)
 	if !ok || repeated.ID != sub.ID || repeated.Method != session.ByEcho {
-		t.Errorf("next turn of the sub-agent: got session %v by %s, ok = %v, want %v by echo, true", repeated.ID, repeated.Method, ok, sub.ID)
+		t.Errorf("sub-agent's next turn: got session %v by %s, ok = %v, want %v by echo, true", repeated.ID, repeated.Method, ok, sub.ID)
 	}
 	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != leader.ID {
-		t.Errorf("next request of the parent: got session %s, want %s", next.ID, leader.ID)
+		t.Errorf("parent's next request: got session %s, want %s", next.ID, leader.ID)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	// The first message was rewritten: only the reply connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("got session %s of the failed request and %s (by %s) of the next request, want %s for both", failed.ID, next.ID, next.Method, start.ID)
+		t.Errorf("failed request: got session %s, next request: got session %s (by %s), want %s for both", failed.ID, next.ID, next.Method, start.ID)
 	}
 	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
 		t.Error("a different request joined a session with a request in progress, want a new session")
@@ -159,10 +159,10 @@ func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 		req  *wire.Request
 		want bool
 	}{
-		"system prompt of the newest agent":             {agentRequest(t, "You work.", nil, history...), true},
-		"system prompt of the agent before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
-		"unknown system prompt":                         {agentRequest(t, "You judge.", nil, history...), false},
-		"another conversation":                          {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
+		"newest agent's system prompt":     {agentRequest(t, "You work.", nil, history...), true},
+		"system prompt before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
+		"unknown system prompt":            {agentRequest(t, "You judge.", nil, history...), false},
+		"another conversation":             {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
 	} {
 		if got := r.ContinuesWithSystemPrompt(tc.req); got != tc.want {
 			t.Errorf("%s: got ContinuesWithSystemPrompt = %v, want %v", name, got, tc.want)

@@ -29,13 +29,13 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
 	b := f.resolveAndAnswer(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
-	f.assertSameSession("request that begins with the summary", a, b)
+	f.assertSameSession("request beginning with the summary", a, b)
 	if b.Method != ByEcho || b.New {
-		t.Errorf("request that begins with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
+		t.Errorf("request beginning with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
 	}
 	f.assertSameSession("next turn", a, f.resolveAndAnswer(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	f.assertDifferentSessions("request that begins with a part of the summary", a, f.resolve(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	f.assertDifferentSessions("request beginning with a part of the summary", a, f.resolve(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), f.now, nil)
 	f.assertDifferentSessions("same request under another credential", a, other)
 }
@@ -68,7 +68,7 @@ func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	f.assertDifferentSessions("second session with the summary", first[1], r)
 }
 
-// truncatedMessage is cline's first message of a truncated history: the text and a note.
+// truncatedMessage is the first message in cline's truncated history: the text and a note.
 func truncatedMessage(text string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
@@ -119,7 +119,7 @@ func TestSummaryKeysRequireLongLines(t *testing.T) {
 		{"one long line", long[:len(long)/3], 8, 0},
 		{"three long lines, two adjacent pairs", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
-		{"a line of summaryAlone bytes", strings.Repeat("x", minLoneSummaryLine), 8, 1},
+		{"a line with minLoneSummaryLine bytes", strings.Repeat("x", minLoneSummaryLine), 8, 1},
 		{"a line one byte shorter", strings.Repeat("x", minLoneSummaryLine-1), 8, 0},
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},

@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a test constant
 
 type fixture struct {
 	t         *testing.T
@@ -37,7 +37,7 @@ func (f *fixture) entropy() (e [16]byte) {
 
 type obj = map[string]any
 
-// parse returns a request with the list under key, and the members of more.
+// parse returns a request with the list under key, and the members in more.
 func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
 	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
@@ -120,7 +120,7 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 		history := []obj{userMessage("build it")}
 		first := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
-			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
+			t.Errorf("first request: got %+v, want a new session with a generated 34-byte name", first)
 		}
 		for i := range 20 {
 			history = extend(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
@@ -138,8 +138,8 @@ func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
 	a := f.resolveAndAnswer(chat(t, userMessage("task A")), textReply("Done."))
 	b := f.resolveAndAnswer(chat(t, userMessage("task B")), textReply("Done."))
 	f.assertDifferentSessions("two tasks", a, b)
-	f.assertSameSession("next turn of A", a, f.resolve(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
-	f.assertSameSession("next turn of B", b, f.resolve(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
+	f.assertSameSession("A's next turn", a, f.resolve(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	f.assertSameSession("B's next turn", b, f.resolve(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
@@ -160,7 +160,7 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 		seen[f.resolve(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
-		t.Errorf("next turns of three identical conversations: got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
+		t.Errorf("next turns in three identical conversations: got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
 	}
 }
 
@@ -217,8 +217,8 @@ func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
 	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	x := f.resolve(next)
 	f.fail(x)
-	f.assertSameSession("the retry of the failed request", x, f.resolve(next))
-	f.assertDifferentSessions("a second repetition of the request", x, f.resolve(next))
+	f.assertSameSession("the failed request's retry", x, f.resolve(next))
+	f.assertDifferentSessions("the request repeated a second time", x, f.resolve(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
@@ -284,7 +284,7 @@ func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
 	a, b := f.resolveIn(otherCredential, first), f.resolveIn(otherCredential, first)
 	f.assertDifferentSessions("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
-		t.Errorf("retries: got %+v and %+v, want the existing, named sessions of the refused requests", a, b)
+		t.Errorf("retries: got %+v and %+v, want the refused requests' existing, named sessions", a, b)
 	}
 	f.assertDifferentSessions("a third request after two refused requests", a, f.resolveIn(otherCredential, first))
 }
@@ -308,7 +308,7 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	a := f.resolveAndAnswer(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
 	b := f.resolveAndAnswer(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
 	f.assertDifferentSessions("two questions after the same examples", a, b)
-	f.assertSameSession("next turn of the first session", a, f.resolve(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	f.assertSameSession("first session's next turn", a, f.resolve(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
@@ -341,7 +341,7 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	a := f.resolve(chat(t, history...))
 	f.fail(a) // the reply was lost
 	b := f.resolve(chat(t, extend(history, userMessage("still there?"))...))
-	f.assertSameSession("id that only the failed request contained", a, b)
+	f.assertSameSession("id contained only in the failed request", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
 	}
@@ -354,7 +354,7 @@ func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	a := f.threads.Resolve(f.scope, claim, chat(t, userMessage("go")), f.now, nil)
 	f.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != IDOf("default", claim.Namespace, claim.Session) {
-		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
+		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by the header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	f.assertSameSession("call id without a name", a, f.resolve(next))
@@ -382,16 +382,16 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	claim.Previous = "resp_unknown"
 	c := f.threads.Resolve(f.scope, claim, req, f.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
-		t.Errorf("unknown previous_response_id: got %+v, want the session conv, found by its body", c)
+		t.Errorf("unknown previous_response_id: got %+v, want the session conv, found by the body", c)
 	}
 	claim.Session, claim.Namespace, claim.Method = "k", NamespaceCacheKey, ByBody
 	claim.Previous = "resp_1"
 	f.assertSameSession("previous_response_id takes precedence over prompt_cache_key", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 	claim.Product = "codex_exec"
-	f.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
+	f.assertDifferentSessions("codex's prompt_cache_key takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 }
 
-// All conversations of an application share the name.
+// All conversations in an application share the name.
 func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	for _, namespace := range []Namespace{NamespaceCacheKey, NamespaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
@@ -407,7 +407,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 			f := newFixture(t)
 			claim := Claim{Session: "my-app", Namespace: namespace, Method: ByBody}
 			lists := make([][]obj, 20)
-			newest := make([]Resolved, 20) // of each conversation
+			newest := make([]Resolved, 20) // for each conversation
 			seen := map[ID]bool{}
 			for i := range lists { // all in progress at once
 				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // two per task
@@ -415,7 +415,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
-				t.Fatalf("%s, %s: got %d sessions of 20 conversations, want 20", namespace, name, len(seen))
+				t.Fatalf("%s, %s: got %d sessions for 20 conversations, want 20", namespace, name, len(seen))
 			}
 			for turn := range 3 {
 				for i := range lists {
@@ -426,7 +426,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				for i := range lists {
 					r := f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 					if r.ID != newest[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d: got session %s by %s, want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
+						t.Errorf("%s, %s: turn %d in conversation %d: got session %s by %s, want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
 					newest[i] = r
 				}
@@ -490,7 +490,7 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
 		lookups++
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
-			t.Errorf("got a lookup of %d keys, want 1 to %d", len(keys), maxTrail+4)
+			t.Errorf("Lookup got %d keys, want 1 to %d", len(keys), maxTrail+4)
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
@@ -533,7 +533,7 @@ func TestThreadItemReferenceFindsSession(t *testing.T) {
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	f.assertSameSession("item id of the reply", a, f.resolve(next))
+	f.assertSameSession("reply's item id", a, f.resolve(next))
 }
 
 func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {

@@ -31,8 +31,8 @@ func templates() map[string]template {
 	}
 }
 
-// sendInterleaved sends four requests per conversation, each with a further step in its only message. The result counts
-// the requests of each conversation by session.
+// sendInterleaved sends four requests per conversation, each with a further step in the only message. The result counts
+// each conversation's requests by session.
 func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
@@ -97,7 +97,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	}
 }
 
-// Only the match of the first request is ambiguous.
+// Only the first request's match is ambiguous.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))
@@ -127,14 +127,14 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 		f := newFixture(t)
 		first := f.resolveAndAnswer(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := f.resolve(chat(t, userMessage(next))); r.ID == first.ID {
-			t.Errorf("%s: got the session of the first prompt, want a new session", name)
+			t.Errorf("%s: got the first prompt's session, want a new session", name)
 		}
 	}
 	f := newFixture(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
 	first := f.resolveAndAnswer(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
 	if r := f.resolve(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
-		t.Error("request with tools: got the session of an earlier text, want a new session")
+		t.Error("request with tools: got an earlier text's session, want a new session")
 	}
 }
 

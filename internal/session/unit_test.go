@@ -16,7 +16,7 @@ func newRun(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
-// A run counts the turns of its members. A session with sub-agents does not.
+// A run counts its members' turns. A session with sub-agents does not.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run, one, two := newRun("ci-1", testStart), newRecord("one"), newRecord("two")
 	run.AddMember(one)
@@ -42,7 +42,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 		t.Errorf("UnitID = %v, %v, want %v, true", id, ok, parent.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
-		t.Error("UnitID of a session without a unit: got ok = true, want false")
+		t.Error("UnitID(session without a unit): ok = true, want false")
 	}
 	if m := one.Member(); m.Unit != parent.Identity.ID || m.MemberNumber != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf(`session: got Member = %+v, want Unit = %v, MemberNumber = 1, Name = "one", empty Run`, m, parent.Identity.ID)
@@ -95,7 +95,7 @@ func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 		}
 	}
 	if _, err := session.MergeRows(session.Row{Data: []byte("{")}, a); err == nil {
-		t.Error("MergeRows of a damaged row: err = nil, want an error")
+		t.Error("MergeRows(damaged row) error = nil, want an error")
 	}
 }
 
@@ -131,10 +131,10 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	run := &session.Member{ID: unit, Members: members}
 	if err := session.EachMember(t.Context(), f, "default", run, use); err != nil || len(seen) != want || calls != 2 {
-		t.Errorf("EachMember: err = %v, got %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
+		t.Errorf("EachMember: err = %v, got %d members in %d calls to use, want no error and %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.lookups) != 3 || f.lookups[2] != members-512 {
-		t.Errorf("got lookups of %v keys, want 3 lookups, the last of %d keys", f.lookups, members-512)
+		t.Errorf("got lookups for %v keys, want 3 lookups, the last for %d keys", f.lookups, members-512)
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", run, func([]session.ID) error { return stop }); !errors.Is(err, stop) {

@@ -61,18 +61,18 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	for part, names := range partsOfVersion1() {
 		for key := range names {
 			if keys[key] == nil {
-				t.Errorf("%s: the recorded file lacks key %q of the table", part, key)
+				t.Errorf("%s: the recorded file lacks table key %q", part, key)
 			}
 			delete(keys, key)
 		}
 	}
 	if len(keys) > 0 {
-		t.Errorf("the tables lack keys %v of the recorded file", keys)
+		t.Errorf("the tables lack keys %v from the recorded file", keys)
 	}
 }
 
-// A release with format version 1 expects a string under "unit". If it could decode the record, the release would
-// replace the record by an empty record.
+// A release with format version 1 expects a string under "unit". If such a release could decode the record, it would
+// replace the record by an empty one.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -91,7 +91,7 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 
 func TestDecodeRefusesNewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf(`Decode of version 3: err = %v, want "version 3 is newer than 2"`, err)
+		t.Errorf(`Decode(version 3) error = %v, want "version 3 is newer than 2"`, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Encode omits fields of this process, and Decode sets HasStorableSession for a run.
+		// Encode omits process fields, and Decode sets HasStorableSession for a run.
 		want.OptOut.ByRequest, want.OptOut.PendingTurns, want.OptOut.HasStorableSession, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {

@@ -62,7 +62,7 @@ func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 		}
 	}
 	if _, ok := r.MatchWork(newCommitRef("4f2a9c1")); ok {
-		t.Error("MatchWork of an opted-out turn's commit = true, want false")
+		t.Error("MatchWork(opted-out turn's commit) = true, want false")
 	}
 	decoded, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -83,6 +83,6 @@ func TestWorkOfARecordIsBounded(t *testing.T) {
 		t.Errorf("got %d references to work, want 64", len(r.Thread.Work))
 	}
 	if _, ok := r.MatchWork(newCommitRef("abcde1f3")); !ok {
-		t.Error("MatchWork of the newest commit abcde1f3 = false, want true")
+		t.Error("MatchWork(newest commit abcde1f3) = false, want true")
 	}
 }

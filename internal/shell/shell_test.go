@@ -67,7 +67,7 @@ func TestParseReturnsOperatorBeforeEachCommand(t *testing.T) {
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("got commands and their operators %q, want %q", after, want)
+		t.Errorf("got commands and operators %q, want %q", after, want)
 	}
 }
 
@@ -97,7 +97,8 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 	}
 }
 
-// The parser recurses at each bracket and keyword: a megabyte of brackets would overflow the stack and end the process.
+// The parser recurses at each bracket and keyword, so a megabyte of brackets would overflow the stack and end the
+// process.
 func TestParseOfLargeTextIsFast(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",
@@ -106,7 +107,7 @@ func TestParseOfLargeTextIsFast(t *testing.T) {
 		start := time.Now()
 		shell.Parse(strings.Repeat(unit, 1_000_000))
 		if elapsed := time.Since(start); elapsed > time.Second {
-			t.Errorf("Parse of a million %q took %v, want at most 1 s", unit, elapsed)
+			t.Errorf("Parse(a million %q) took %v, want at most 1 s", unit, elapsed)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent reformats the calls before it sends a reply back.
+// Qwen-Agent reformats calls before it sends a reply back.
 func TestTextEchoHashIgnoresFormatOfTagCalls(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
@@ -75,7 +75,7 @@ func TestTextEchoHashIgnoresFormatOfTagCalls(t *testing.T) {
 	}
 	for _, other := range []string{strings.Replace(reformatted, "I look", "I see", 1), strings.Replace(reformatted, "[2]", "[3]", 1)} {
 		if TextEchoHash(callText) == TextEchoHash(other) {
-			t.Errorf("TextEchoHash(%q) is the key of %q, want a different key", other, callText)
+			t.Errorf("TextEchoHash(%q) equals the key for %q, want a different key", other, callText)
 		}
 	}
 }
@@ -87,14 +87,14 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	c, _ := parseTagCall(text)
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 100*uint64(len(text)) {
-		t.Errorf("parseTagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", allocated, len(text))
+		t.Errorf("parseTagCall allocated %d bytes for %d bytes of text, want at most 100 times the length", allocated, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
-		t.Errorf("got arguments of %d bytes, want %d", len(c.Args), want)
+		t.Errorf("len(Args) = %d, want %d", len(c.Args), want)
 	}
 }
 
-// A prefix must not begin with a prefix of an earlier format.
+// A prefix must not begin with an earlier format's prefix.
 func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -38,7 +38,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
 		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
 		{"one more system message", []string{systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 6},
-		{"moved to the old index of the second identical message", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
+		{"moved to the second identical message's index", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
 		{"third identical message at the old index", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
 		{"an earlier identical message removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
 		{"list shorter than the old index", []string{goItem}, first, -1},
@@ -56,11 +56,11 @@ func TestFindAnchorOfMessage(t *testing.T) {
 func TestFindAnchorOfResult(t *testing.T) {
 	r := newChat(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}) {
-		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}))
+		t.Errorf("first result: anchor = %+v, want %+v", a, (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}))
 	}
 	second := r.AnchorAt(6, "a")
 	if second.Nth != 1 {
-		t.Errorf("anchor of the second result of the call: got %+v, want Nth = 1", second)
+		t.Errorf("second result for the call: anchor = %+v, want Nth = 1", second)
 	}
 	for _, tc := range []struct {
 		name   string
@@ -71,7 +71,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 		{"the same list", []string{goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a")}, second, 6},
 		{"a different index", []string{systemItem, goItem, answerItem, toolItem("a"), answerItem, toolItem("a")}, second, 5},
 		{"result removed", []string{goItem, answerItem, toolItem("b")}, second, -1},
-		{"another result of the call at the old index", []string{goItem, toolItem("a"), toolItem("a")}, Anchor{CallID: "a", Index: 2}, 1},
+		{"another result for the call at the old index", []string{goItem, toolItem("a"), toolItem("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
 		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
@@ -84,7 +84,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 	}
 }
 
-// The agent drops old messages, and the server gives each call the same id. So the content of the result decides.
+// The agent drops old messages, and the server gives each call the same id. So the result's content decides.
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
@@ -108,14 +108,14 @@ func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 func TestFindAnchorInMessageWithBlocks(t *testing.T) {
 	r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
-		t.Errorf("anchor of result b: Find = item %d, block %d, %v, want item 1, block 1, true", item, block, ok)
+		t.Errorf("result b: Find(anchor) = item %d, block %d, %v, want item 1, block 1, true", item, block, ok)
 	}
 	textAnchor := r.AnchorAt(1, "")
 	if item, block, ok := r.Find(textAnchor); item != 1 || block != -1 || !ok || textAnchor.Nth != 0 {
-		t.Errorf("anchor %+v of the text: Find = item %d, block %d, %v, want item 1, block -1, true, Nth = 0", textAnchor, item, block, ok)
+		t.Errorf("text: Find(%+v) = item %d, block %d, %v, want item 1, block -1, true, Nth = 0", textAnchor, item, block, ok)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
-		t.Error("anchor of an absent call: Find = true, want false")
+		t.Error("absent call: Find(anchor) = true, want false")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestFindAnchorOfSystemPrompt(t *testing.T) {
 	}
 	number := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := number.Find(number.AnchorAt(System, "")); ok {
-		t.Error("anchor of a system prompt that is a number: Find = true, want false")
+		t.Error("numeric system prompt: Find(anchor) = true, want false")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 		{"calls written as text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + TextEchoHash("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
-		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
+		{"call answered by the provider", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[`+tc.item+`]}`).EchoKeys(0); !reflect.DeepEqual(got, tc.want) {
@@ -203,7 +203,7 @@ func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 		{"refusal", Chat, chat(`"content":null,"refusal":"I cannot."`), `{"role":"assistant","content":null,"refusal":"I cannot."}`},
 		{"refusal as a part", Chat, chat(`"content":null,"refusal":"I cannot."`), `{"role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
 		{"streamed refusal", Chat, "data: {\"choices\":[{\"delta\":{\"refusal\":\"I can\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"refusal\":\"not.\"}}]}\n\n", `{"role":"assistant","refusal":"I cannot."}`},
-		{"refusal without its id", Responses, `{"id":"resp_1","output":[{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}]}`, `{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
+		{"refusal without an id", Responses, `{"id":"resp_1","output":[{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}]}`, `{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
 		{"audio", Chat, chat(`"content":null,"audio":{"id":"audio_1","data":"AA"}`), `{"role":"assistant","audio":{"id":"audio_1"}}`},
 		{"thoughts removed", Chat, chat(`"content":"<think>hm</think>\n\nIt is done."`), `{"role":"assistant","content":"It is done."}`},
 		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},

@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// conversation returns a request of about size bytes with tools, calls and results.
+// conversation returns a request with about size bytes, with tools, calls and results.
 func conversation(d Dialect, size int) []byte {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
 	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
@@ -69,7 +69,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does the work of the proxy: parse, find the calls of new results and two anchors, splice.
+// BenchmarkTurn does the proxy's work: parse, find the calls for new results and two anchors, splice.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -115,7 +115,7 @@ func BenchmarkSplice(b *testing.B) {
 	})
 }
 
-// BenchmarkImage parses a request with an image of 5 MB.
+// BenchmarkImage parses a request with a 5 MB image.
 func BenchmarkImage(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
 		strings.Repeat("iVBORw0KGgoAAAAN", 5<<20/16) + `"}},{"type":"text","text":"what is it"}]}]}`)
@@ -155,15 +155,15 @@ func BenchmarkReplySSE(b *testing.B) {
 					p = p[n:]
 				}
 				if n := len(r.Reply().Text); n != 1000 {
-					b.Fatalf("got %d bytes of text, want 1000", n)
+					b.Fatalf("len(Text) = %d, want 1000", n)
 				}
 			}
 		})
 	}
 }
 
-// parseWithGJSON does the work of Parse with gjson: depth limit, validation, members, and each item's position, role
-// and answered calls.
+// parseWithGJSON does Parse's work with gjson: depth limit, validation, members, and each item's position, role and
+// answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
 	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson overflows the stack on a deeper body
 		switch c := body[i]; {
@@ -211,7 +211,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON is the counterpart of BenchmarkParse. Decision 25 has the results.
+// BenchmarkParseWithGJSON is the counterpart to BenchmarkParse. Decision 25 has the results.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -227,7 +227,7 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory parses a conversation that grew by a call and its result, without and with a checkpoint of the
+// BenchmarkMemory parses a conversation that grew by a call and a result, without and with a checkpoint for the
 // previous body.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
@@ -285,7 +285,7 @@ func BenchmarkTemplate(b *testing.B) {
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if n := len(r.Reply().Text); n != 1000 {
-					b.Fatalf("got %d bytes of text, want 1000", n)
+					b.Fatalf("len(Text) = %d, want 1000", n)
 				}
 			}
 		})
@@ -313,7 +313,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 			})
 		}
 		if len(text) != 1000 {
-			b.Fatalf("got %d bytes of text, want 1000", len(text))
+			b.Fatalf("len(text) = %d, want 1000", len(text))
 		}
 	}
 }

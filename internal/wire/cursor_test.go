@@ -57,7 +57,7 @@ func TestAppendEscapedRoundTrip(t *testing.T) {
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
-		t.Errorf("appendEscaped = %s, want only the escapes that JSON requires", got)
+		t.Errorf("appendEscaped = %s, want only the escapes required by JSON", got)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestMembersMatchesGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("members: got names %q, values %q\nwant names %q, values %q, the result of gjson", names, values, wantNames, wantValues)
+		t.Errorf("members: got names %q, values %q\nwant names %q, values %q (from gjson)", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {

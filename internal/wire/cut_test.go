@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of text from each passage of Head.
+// cutText removes the first occurrence of text from each Head passage.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -55,7 +55,7 @@ func TestCutRemovesTextInEachDialect(t *testing.T) {
 	}
 }
 
-// restore adds the cut bytes of body to the shortened body.
+// restore adds body's cut bytes to the shortened body.
 func restore(body, shortened []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body
@@ -100,7 +100,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	want := p.Text[:from] + p.Text[to:]
 	second, err := Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the cut body %s: %v", out, err)
+		t.Fatalf("Parse(cut body %s) error = %v", out, err)
 	}
 	texts := second.Head()
 	if want == "" { // no empty passages
@@ -141,7 +141,7 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if want := applyCuts(r, edited, edits, cuts); !bytes.Equal(out, want) {
-			rt.Fatalf("edits %+v, cuts %v of %s:\n got %s\nwant %s", edits, cuts, body, out, want)
+			rt.Fatalf("edits %+v, cuts %v on %s:\n got %s\nwant %s", edits, cuts, body, out, want)
 		}
 	})
 }

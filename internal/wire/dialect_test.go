@@ -90,7 +90,7 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encodeBody(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the plain body", encoding, len(got), err, len(plain))
+			t.Errorf("encoding %q: got %d bytes, error %v, want the plain body's %d bytes", encoding, len(got), err, len(plain))
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {

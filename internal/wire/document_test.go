@@ -36,7 +36,7 @@ func TestDocumentFailsOnInvalidJSONAndWrongTypes(t *testing.T) {
 	for _, text := range []string{``, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1}x`, `{"a":1,}`, `{"a":"x"}`, `{"a":1.5}`, `{"a":null}`, `[1]`, `{"a":01}`, `{"a":+1}`} {
 		d := NewDocument([]byte(text))
 		if d.Object(func(string) { d.Int() }); d.Done() {
-			t.Errorf("%s read as an object of integers: got Done = true, want false", text)
+			t.Errorf("%s read as an object with integers: Done = true, want false", text)
 		}
 	}
 	d := NewDocument([]byte(`{"a":[{"b":1}],"c":"x"}`))
@@ -58,7 +58,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		want := map[string]string{}
 		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q, the result of encoding/json (its error: %v)", text, got, want, err)
+			t.Errorf("%q: got %q, want %q, as from encoding/json (error: %v)", text, got, want, err)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// compressedVariants returns the compressed text by encoding. A suffix after a colon names a format of the encoding.
+// compressedVariants returns the compressed text by encoding. A suffix after a colon names the encoding's format.
 func compressedVariants(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -56,7 +56,7 @@ func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 					_, _ = r.Write([]byte(rest[:min(piece, len(rest))]))
 				}
 				if got := r.Reply(); !reflect.DeepEqual(got, want) || r.UnreadReason() != "" {
-					t.Errorf("%s in pieces of %d bytes: got reply %+v, UnreadReason = %q, want %+v and an empty UnreadReason", name, piece, got, r.UnreadReason(), want)
+					t.Errorf("%s in %d-byte pieces: got reply %+v, UnreadReason = %q, want %+v and an empty UnreadReason", name, piece, got, r.UnreadReason(), want)
 				}
 			}
 		}

@@ -29,7 +29,7 @@ func twoParts(text, line string) string {
 	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
 }
 
-// Some agents send one message that grows with each step. The label of an observation may also occur before the steps.
+// Some agents send one message that grows with each step. An observation's label may also occur before the steps.
 func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +

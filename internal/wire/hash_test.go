@@ -37,7 +37,7 @@ func TestHashIgnoresChangesByAgents(t *testing.T) {
 			`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}","name":"f"}}],"refusal":null}`,
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
 		}},
-		{"unknown keys of copilot", Chat, []string{
+		{"unknown copilot keys", Chat, []string{
 			`{"role":"tool","tool_call_id":"a","content":"x"}`,
 			`{"role":"tool","tool_call_id":"a","content":"x","__copilotMessageSource":"tool"}`,
 		}},

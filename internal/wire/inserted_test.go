@@ -48,8 +48,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// removeInserted removes a text with the part, member or message that was created for the text. removeInserted returns
-// false unless body contains the text once.
+// removeInserted removes a text with the part, member or message created for the text. removeInserted returns false
+// unless body contains the text once.
 func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -67,8 +67,8 @@ func removeInserted(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// assertInserted splices texts into random places. The output must be JSON and keep the bytes of other items. Without
-// the texts, the output must equal body.
+// assertInserted splices texts into random places. The output must be JSON and keep the other items' bytes. Without the
+// texts, the output must equal body.
 func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -85,7 +85,7 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 	out, err := r.Splice(nil, edits)
 	if err != nil {
-		t.Fatalf("Splice of %+v into %s: %v", edits, body, err)
+		t.Fatalf("Splice(%+v) into %s: error = %v", edits, body, err)
 	}
 	if !bytes.Equal(r.Body, body) {
 		t.Fatalf("Splice changed r.Body to %s, want %s", r.Body, body)
@@ -107,11 +107,11 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 }
 
-// assertSameItems compares the items of out with the items of r after the edits.
+// assertSameItems compares the items in out with the items in r after the edits.
 func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the spliced body %s: %v", out, err)
+		t.Fatalf("Parse(spliced body %s) error = %v", out, err)
 	}
 	added := spliced.Len() - r.Len() // 1 with a created system message
 	for i := range r.Len() {
@@ -192,7 +192,7 @@ func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	}
 }
 
-// PRECEPT_CAPTURES names a directory of JSON Lines files of {path, body}, which is not in the repository.
+// PRECEPT_CAPTURES names a directory outside the repository with JSON Lines files of {path, body}.
 func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {
@@ -231,7 +231,7 @@ func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 		}
 	}
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
-		t.Logf("%d requests of %s", count[d], d)
+		t.Logf("%d %s requests", count[d], d)
 		if count[d] == 0 {
 			t.Errorf("the recordings have no %s request", d)
 		}

@@ -75,11 +75,11 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}},
 		},
 		{
-			"messages call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
+			"messages call answered by the provider", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
 			Item{Role: RoleAssistant, Text: "so", ProviderIDs: []string{"srv_1"}},
 		},
 		{"messages system in the list", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
-		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
+		{"messages result from an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
 		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", UserText: "b", HasText: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 				t.Errorf("got role %d, want %d", r.Role(1), tc.want.Role)
 			}
 			if first, second := r.Item(1), r.Item(1); first != second {
-				t.Errorf("two calls of Item = %p, %p, want the same pointer", first, second)
+				t.Errorf("Item called twice = %p, %p, want the same pointer", first, second)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 		{"reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"compaction", Responses, `{"role":"user","content":"a"},{"type":"compaction","id":"cmp"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
-		{"first turn of codex", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
+		{"first codex turn", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
 		{"result and text in one message", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.FirstNew() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("delta request: got FirstNew = %d, results %+v, want FirstNew = 0, the result of item 1", delta.FirstNew(), delta.NewResults())
+		t.Errorf("delta request: got FirstNew = %d, results %+v, want FirstNew = 0, item 1's result", delta.FirstNew(), delta.NewResults())
 	}
 }
 
@@ -178,7 +178,7 @@ func TestCallOfFindsNewestCall(t *testing.T) {
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)
 	for id, want := range map[string]string{"a": "second", "b/c": "slash", "d": "escaped", "e": "", "": "", "z": ""} {
 		if c, ok := r.CallOf(id); c.Name != want || ok != (want != "") {
-			t.Errorf("CallOf(%q) = %+v, %v, want the call of %q", id, c, ok, want)
+			t.Errorf("CallOf(%q) = %+v, %v, want the call to %q", id, c, ok, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestStoredItemsAreReadLikeRequestItems(t *testing.T) {
 			want := *r.Item(from + n)
 			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
-				t.Fatalf("stored item %d (item %d of the request):\n got %+v\nwant %+v", n, from+n, *it, want)
+				t.Fatalf("stored item %d (item %d in the request):\n got %+v\nwant %+v", n, from+n, *it, want)
 			}
 		}
 	})
@@ -72,7 +72,7 @@ func TestStoredItemsMayBeInvalid(t *testing.T) {
 		got = append(got, it.UserText)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got UserText %q of the stored items, want %q", got, want)
+		t.Errorf("stored items: UserText = %q, want %q", got, want)
 	}
 	if n := len((StoredItems[[]byte]{}).Read()); n != 0 {
 		t.Errorf("empty list: got %d items, want 0", n)
@@ -106,7 +106,7 @@ func TestStoredResultHasIDOfCallInModelText(t *testing.T) {
 		t.Errorf("stored item: got results %+v, want %+v", got, want)
 	}
 	if withoutText.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
-		t.Error("without ModelText: got the id of the call, want a different id")
+		t.Error("without ModelText: got the call's id, want a different id")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q, the result of encoding/json", s, got, want)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json", s, got, want)
 		}
 	})
 }

@@ -24,25 +24,25 @@ func checkpointKey(m *ParseCache, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), cacheKeyBytes, m.minBytes)])
 }
 
-// countCheckpoints returns the number of checkpoints, and checks m.size and the order of the buckets.
+// countCheckpoints returns the checkpoint count, and checks m.size and the bucket order.
 func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	t.Helper()
 	sum := 0
 	for _, list := range m.checkpoints {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].end > k.end && list[i-1].start == k.start {
-				t.Errorf("got a checkpoint of %d bytes before one of %d bytes, want the shorter first", list[i-1].end, k.end)
+				t.Errorf("got a %d-byte checkpoint before a %d-byte one, want the shorter first", list[i-1].end, k.end)
 			}
 		}
 		checkpoints += len(list)
 	}
 	if m.size != sum {
-		t.Errorf("got m.size = %d, want %d, the sum of all checkpoint sizes", m.size, sum)
+		t.Errorf("got m.size = %d, want %d, all checkpoint sizes added", m.size, sum)
 	}
 	return checkpoints
 }
 
-// A growing conversation has one checkpoint at its end. A branch has a checkpoint of its own.
+// A growing conversation has one checkpoint at the end. A branch has a separate checkpoint.
 func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
@@ -76,12 +76,12 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 		k := m.findCheckpoint(checkpointKey(m, 1, Chat, body), body)
 		shortest := len(longConversation("one", 9)) - 2
 		if k == nil || k.end < shortest || k.end > len(body) {
-			t.Errorf("body %d: got checkpoint %+v, want its end between %d and %d", n, k, shortest, len(body))
+			t.Errorf("body %d: got checkpoint %+v, want an end between %d and %d", n, k, shortest, len(body))
 		}
 	}
 	shorter := longConversation("one", 3)
 	if k := m.findCheckpoint(checkpointKey(m, 1, Chat, shorter), shorter); k != nil {
-		t.Errorf("body of %d bytes: got a checkpoint of %d bytes, want none", len(shorter), k.end)
+		t.Errorf("%d-byte body: got a %d-byte checkpoint, want none", len(shorter), k.end)
 	}
 	if k := m.findCheckpoint(checkpointKey(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
 		t.Error("another client: got a checkpoint, want none")
@@ -115,7 +115,7 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
-	for n := 1; n <= 30; n++ { // the loop makes the capacity of the arrays exceed their length
+	for n := 1; n <= 30; n++ { // the loop makes the arrays' capacity exceed their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 		}
 	}
 	if k := found[0]; k.list[0].role != RoleUser {
-		t.Errorf("first item of the checkpoint: got role %v, want %v", k.list[0].role, RoleUser)
+		t.Errorf("checkpoint's first item: got role %v, want %v", k.list[0].role, RoleUser)
 	}
 }
 

@@ -143,6 +143,6 @@ func heapBytes() uint64 {
 func TestModelNameIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {
-		t.Errorf("got Model of %d bytes, prefix %.4q, error %v, want at most 1024 bytes of valid UTF-8, prefix éé", len(r.Model), r.Model, err)
+		t.Errorf("len(Model) = %d, prefix %.4q, error %v, want at most 1024 valid UTF-8 bytes, prefix éé", len(r.Model), r.Model, err)
 	}
 }

@@ -41,6 +41,6 @@ func TestReaderAllocationIsLinearInNamedPieces(t *testing.T) {
 	_, _ = r.Write([]byte(stream))
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 20*uint64(len(stream)) {
-		t.Errorf("allocated %d bytes for a stream of %d bytes, want at most 20 times the length", allocated, len(stream))
+		t.Errorf("allocated %d bytes for a %d-byte stream, want at most 20 times the length", allocated, len(stream))
 	}
 }

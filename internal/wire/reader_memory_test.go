@@ -31,7 +31,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 		atStart := r.MemoryBytes()
 		feed(tc.body[len(tc.body)/100:])
 		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
-			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want more than 0, at most 5 times the limit of %d", name, atStart, held, len(tc.body), limit)
+			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want more than 0, at most 5 times the limit %d", name, atStart, held, len(tc.body), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
@@ -43,7 +43,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 		}
 		feed(tc.end)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
-			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, %d bytes of text, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
+			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, len(Text) = %d, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
 		}
 		if tc.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(callArguments(rep), "")) != pieces*piece {
-				t.Errorf("%s: got %d bytes of text and arguments, want %d", name, len(rep.Text)+len(strings.Join(callArguments(rep), "")), pieces*piece)
+				t.Errorf("%s: text and arguments: got %d bytes, want %d", name, len(rep.Text)+len(strings.Join(callArguments(rep), "")), pieces*piece)
 			}
 		}
 	}

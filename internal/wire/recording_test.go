@@ -91,7 +91,7 @@ func TestStripUserTextRemovesAgentText(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripUserText("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%s: StripUserText = %q, %v, want \"do it\", the piece %q of kind %s", tag, words, out, piece, tag)
+			t.Errorf("%s: StripUserText = %q, %v, want \"do it\", the piece %q with kind %s", tag, words, out, piece, tag)
 		}
 	}
 	for text, want := range map[string]string{

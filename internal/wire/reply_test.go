@@ -65,7 +65,7 @@ func TestGoldenReplies(t *testing.T) {
 				got := *readReply(g.dialect, g.raw, 1<<20, n)
 				got.texts, got.otherKeys = nil, nil
 				if !reflect.DeepEqual(got, want) {
-					t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, want)
+					t.Fatalf("in %d-byte pieces\n got %+v\nwant %+v", n, got, want)
 				}
 			}
 		})
@@ -102,17 +102,17 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := readReply(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("pieces of %d, small limit: got Cut = %v, Complete = %v, Text = %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
+			t.Errorf("%d-byte pieces, small limit: got Cut = %v, Complete = %v, Text = %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
 		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("pieces of %d, large limit: got Cut = %v, Complete = %v, %d calls, want false, true, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("%d-byte pieces, large limit: got Cut = %v, Complete = %v, %d calls, want false, true, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
 
-// The last event of the Responses API repeats the response. The name of this event ends the reply, although the event
-// is too long. A JSON body is complete if it ends with a brace.
+// A Responses API stream's last event repeats the response. The event's name ends the reply, although the event is too
+// long. A JSON body is complete if it ends with a brace.
 func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
@@ -177,11 +177,11 @@ func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
 		{
-			"code that ends at a stop word, and a call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
+			"code ending at a stop word, and an appended call", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{
-			"code with its end tag, and a call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n</code>"}}]}`,
+			"code with an end tag, and an appended call", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n</code>"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{
@@ -205,15 +205,15 @@ func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
 			}
 			replied := ReplyEchoKeys(readReply(tc.dialect, []byte(tc.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("ReplyEchoKeys = %q, want key %q of the request and none of its other keys", replied, keys[:1])
+				t.Errorf("ReplyEchoKeys = %q, want the request's key %q and no other request key", replied, keys[:1])
 			}
 		})
 	}
 	if got := ReplyEchoKeys(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
-		t.Errorf("ReplyEchoKeys of a cut text = %q, want only the reply id", got)
+		t.Errorf("ReplyEchoKeys(cut text) = %q, want only the reply id", got)
 	}
 	if got := ReplyEchoKeys(&Reply{Text: " "}, ""); len(got) != 0 {
-		t.Errorf("ReplyEchoKeys of an empty text = %q, want none", got)
+		t.Errorf("ReplyEchoKeys(empty text) = %q, want none", got)
 	}
 }
 
@@ -254,14 +254,14 @@ func FuzzReply(f *testing.F) {
 		inOnePiece := readReply(dialect, raw, int(limit), len(raw)+1)
 		pieces := readReply(dialect, raw, int(limit), int(n)+1)
 		if !reflect.DeepEqual(inOnePiece, pieces) {
-			t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", int(n)+1, pieces, inOnePiece)
+			t.Fatalf("in %d-byte pieces\n got %+v\nwant %+v", int(n)+1, pieces, inOnePiece)
 		}
 		size := len(inOnePiece.Text)
 		for _, c := range inOnePiece.Calls {
 			size += len(c.Args)
 		}
 		if size > int(limit) {
-			t.Fatalf("got %d bytes of text and arguments, want at most %d", size, limit)
+			t.Fatalf("text and arguments: got %d bytes, want at most %d", size, limit)
 		}
 	})
 }

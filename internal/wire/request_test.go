@@ -57,7 +57,7 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 		{"list twice, escaped", Chat, `{"messages":[{"role":"user","content":"a"}],"mess\u0061ges":[]}`, "duplicate_key"},
 		{"list twice, in different case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
 		{"model twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
-		{"model twice, one of many keys", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
+		{"model twice among many keys", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Parse(tc.dialect, []byte(tc.body))
@@ -85,7 +85,7 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 	}
 }
 
-// For some models, Codex sends the tools in an item of the list.
+// For some models, Codex sends the tools in a list item.
 func TestParseReadsToolsInList(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
@@ -102,7 +102,7 @@ func TestParseReadsToolsInList(t *testing.T) {
 	}
 	_, err := NewParseCache().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("51 tools with a limit of 20: err = %v, want an Uninspected error with reason %s", err, label.UninspectedItems)
+		t.Errorf("Parse(51 tools, limit 20) error = %v, want an Uninspected error with reason %s", err, label.UninspectedItems)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestToolNamesAreSameInAllDialects(t *testing.T) {
 		t.Errorf("same tool names: got ToolsHash %x and %x, want the same hash", chat.ToolsHash, messages.ToolsHash)
 	}
 	if none := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
-		t.Errorf("empty list of tools: got tools %q, ToolsHash %x, want no tools and a different hash", none.Tools, none.ToolsHash)
+		t.Errorf("empty tool list: got tools %q, ToolsHash %x, want no tools and a different hash", none.Tools, none.ToolsHash)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestListHashCoversOnlyTheList(t *testing.T) {
 func TestRawReturnsBytesOfItem(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
-		t.Errorf("got Raw = %s and %s, want the items of the body without the white space around them", r.Raw(0), r.Raw(1))
+		t.Errorf("got Raw = %s and %s, want the body's items without surrounding white space", r.Raw(0), r.Raw(1))
 	}
 	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("string input: got %d items, first %s with role %v, want one user item with the string", s.Len(), s.Raw(0), s.Role(0))
@@ -212,13 +212,13 @@ func assertMethodsDoNotPanic(t *testing.T, r *Request) {
 		_ = r.EchoKeys(i)
 		if a := r.AnchorAt(i, ""); it.HasText {
 			if j, block, ok := r.Find(a); !ok || j != i || block != -1 {
-				t.Fatalf("anchor of item %d: Find = item %d, block %d, %v, want item %[1]d, block -1, true", i, j, block, ok)
+				t.Fatalf("item %d: Find(anchor) = item %d, block %d, %v, want item %[1]d, block -1, true", i, j, block, ok)
 			}
 		}
 		for _, res := range it.Results {
 			_, _ = r.CallOf(res.CallID)
 			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.acceptsText(i, res) && res.CallID != "" {
-				t.Fatalf("anchor of result %q in item %d: Find = false, want true", res.CallID, i)
+				t.Fatalf("result %q in item %d: Find(anchor) = false, want true", res.CallID, i)
 			}
 		}
 	}

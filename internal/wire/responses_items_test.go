@@ -48,12 +48,12 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	function := event("response.output_item.added", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":""}`)
 	custom := event("response.output_item.added", `,"item":{"type":"custom_tool_call","id":"ct","call_id":"c1","name":"sh","input":""}`)
 	for name, tc := range map[string]struct{ stream, want string }{
-		"pieces of arguments": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
+		"argument pieces": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
 		"pieces, then all arguments": {
 			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
 			`{"a":2}`,
 		},
-		"pieces of the input":         {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
+		"input pieces":                {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
 		"the whole input":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
 		"arguments as an object":      {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), `{"a":2}`},
 		"pieces after the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
@@ -78,7 +78,7 @@ func TestSystemTextInEachDialect(t *testing.T) {
 		"an empty message first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
 		"instructions":           {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
 		"system as parts":        {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
-		"a block of precept":     {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
+		"a precept block":        {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
 		if got := mustParse(t, tc.d, tc.body).SystemText(); got != tc.want {
 			t.Errorf("%s: SystemText = %q, want %q", name, got, tc.want)
@@ -99,7 +99,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
 		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q, the result of encoding/json (error %v)", s, got, fromEncodingJSON, err)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	}
 }
 
-// The hashes ignore changes that agents make, the order of tools, and repeated tools.
+// The hashes ignore changes that agents make, tool order, and repeated tools.
 func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -204,7 +204,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 		"replies without a text":   {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
 		"a text, different images": {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
 		"a text as one part":       {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
-		"results of two calls":     {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
+		"results for two calls":    {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
 	} {
 		if got := hash(tc.a) == hash(tc.b); got != tc.same {
 			t.Errorf("%s: got same hash = %v, want %v", name, got, tc.same)
@@ -231,7 +231,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 	}
 }
 
-// A piece without an id continues the last call. Text between pieces is text of the reply.
+// A piece without an id continues the last call. Text between pieces belongs to the reply text.
 func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -308,13 +308,13 @@ func TestCallArgumentsMayBeJSONValues(t *testing.T) {
 			r := wire.NewReplyReader(d, -1, 1<<16)
 			_, _ = io.WriteString(r, reply)
 			if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Name != "f" || rep.Calls[0].Args != args {
-				t.Errorf("reply %s: got calls %+v, want one call of f with the arguments %s", reply, rep.Calls, args)
+				t.Errorf("reply %s: got calls %+v, want one call to f with the arguments %s", reply, rep.Calls, args)
 			}
 		}
 	}
 }
 
-// Pieces of a string replace an object at the beginning of a call.
+// String pieces replace an object at the beginning of a call.
 func TestStreamedObjectArgumentsKeepCallsSeparate(t *testing.T) {
 	for _, tc := range []struct {
 		pieces []string
@@ -367,7 +367,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 				got = rep.Calls[0].Args
 			}
 			if got != tc.want {
-				t.Errorf("pieces %q of %s: got %q, want %q", tc.pieces, form, got, tc.want)
+				t.Errorf("pieces %q in %s: got %q, want %q", tc.pieces, form, got, tc.want)
 			}
 		}
 	}
@@ -380,7 +380,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := wire.ReplyEchoKeys(r.Reply(), ""), req.EchoKeys(0); !slices.Equal(got, want) {
-		t.Errorf("keys of the reply: got %q, want %q as for the returned reply", got, want)
+		t.Errorf("reply keys = %q, want %q as for the returned reply", got, want)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestStreamedCallsWithoutIDsAreSeparated(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("got %d calls %.300v, want 2 calls of f with complete arguments", len(rep.Calls), rep.Calls)
+		t.Errorf("got %d calls %.300v, want 2 calls to f with complete arguments", len(rep.Calls), rep.Calls)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // the stream lacks its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
-		t.Errorf("stream without its beginning: got %+v, want one call with the arguments {} and no text", rep)
+		t.Errorf("stream without a beginning: got %+v, want one call with the arguments {} and no text", rep)
 	}
 }
 

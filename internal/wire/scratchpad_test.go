@@ -53,14 +53,14 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 			item, block, ok := r.Find(a)
 			out, err := r.Splice(nil, []Edit{{Item: item, Block: block, Text: "HERE "}})
 			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation:HERE  came %d", i)) {
-				t.Errorf("result %d of %d: Find = %v, Splice = %s, error %v, want the text before the result", i, n, ok, out, err)
+				t.Errorf("result %d of %d: Find = %v, Splice = %s, error = %v, want the text before the result", i, n, ok, out, err)
 			}
 		}
 		text += fmt.Sprintf(" I act\nAction: f\nAction Input: %d\nObservation: came %d\nThought:", n, n)
 	}
 }
 
-// The lines of an item are kept for its next observation. A different item has lines of its own.
+// An item's lines are kept for the next observation. A different item has separate lines.
 func TestSpliceIntoScratchpadsOfTwoItems(t *testing.T) {
 	long := strings.Repeat("A longer introduction.\n", 9)
 	pad := func(intro, result string) map[string]any {

@@ -95,7 +95,7 @@ func TestParseUnusualBodies(t *testing.T) {
 			}
 			for i := range r.Len() {
 				if r.Hash(i) != mustParse(t, tc.dialect, body).Hash(i) {
-					t.Errorf("item %d of %s: hash differs after a second parse, want the same hash", i, body)
+					t.Errorf("item %d in %s: hash differs after a second parse, want the same hash", i, body)
 				}
 			}
 		}

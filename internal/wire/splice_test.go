@@ -165,20 +165,20 @@ func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 		{"system", Chat, `{"messages":[{"role":"system","content":"a"}]}`, 0, -1},
 		{"null content", Chat, `{"messages":[{"role":"user","content":null}]}`, 0, -1},
 		{"no text part", Chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 0, -1},
-		{"text of a tool message", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
-		{"result of a user message", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
-		{"result that is a number", Chat, `{"messages":[{"role":"tool","content":7}]}`, 0, 0},
+		{"tool message text", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
+		{"result in a user message", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
+		{"numeric result", Chat, `{"messages":[{"role":"tool","content":7}]}`, 0, 0},
 		{"screenshot", Responses, `{"input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}]}`, 0, 0},
 		{"shell output without text", Responses, `{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"x"}]}]}`, 0, 0},
-		{"result that is an object", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":{"a":"b"}}]}`, 0, 0},
+		{"object as result", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":{"a":"b"}}]}`, 0, 0},
 		{"unknown type", Responses, `{"input":[{"type":"mystery","role":"user","content":"a"}]}`, 0, -1},
 		{"call", Responses, `{"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]}`, 0, 0},
 		{"text only before the results", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
 		{"block is text", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, 0, 0},
 		{"no such block", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 1},
-		{"content of a result that is a number", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":7}]}]}`, 0, 0},
+		{"numeric result content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":7}]}]}`, 0, 0},
 		{"content with a space before the colon", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
-		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
+		{"messages assistant", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := mustParse(t, tc.dialect, tc.body)
@@ -188,7 +188,7 @@ func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 			if tc.item == 0 {
 				for _, res := range r.Item(0).Results {
 					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == tc.block {
-						t.Errorf("anchor of result %q: Find = true, want false", res.CallID)
+						t.Errorf("result %q: Find(anchor) = true, want false", res.CallID)
 					}
 				}
 				if tc.block < 0 && r.Item(0).HasText {
@@ -218,7 +218,7 @@ func TestStripRejectsAbsentText(t *testing.T) {
 		}
 	}
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
-		t.Error("Strip of a body that is not JSON: err = nil, want an error")
+		t.Error("Strip(body that is not JSON) error = nil, want an error")
 	}
 	if out, err := Strip(NoDialect, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
 		t.Errorf("Strip without edits = %s, error %v, want the body unchanged", out, err)
@@ -240,14 +240,14 @@ func TestStripUndoesSplice(t *testing.T) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of %+v into %s: %v", edits, body, err)
+			t.Fatalf("Splice(%+v) into %s: error = %v", edits, body, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("Splice output is not valid JSON: %s", out)
 		}
 		restored, err := Strip(d, out, edits)
 		if err != nil || string(restored) != body {
-			t.Fatalf("Strip of edits %+v: error %v\n got %s\nfrom %s\nwant %s", edits, err, restored, out, body)
+			t.Fatalf("Strip(edits %+v) error = %v\n got %s\nfrom %s\nwant %s", edits, err, restored, out, body)
 		}
 	})
 }
@@ -266,11 +266,11 @@ func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 		}
 		spliced, err := Parse(d, out)
 		if err != nil {
-			t.Fatalf("Parse of the spliced body %s: %v", out, err)
+			t.Fatalf("Parse(spliced body %s) error = %v", out, err)
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).UserText != spliced.Item(i).UserText {
-				t.Fatalf("item %d: Splice changed its Hash or UserText\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
+				t.Fatalf("item %d: Splice changed Hash or UserText\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}
 	})
@@ -326,7 +326,7 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of %+v: %v", edits, err)
+			t.Fatalf("Splice(%+v) error = %v", edits, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("Splice output is not valid JSON: %q", out)

@@ -41,7 +41,7 @@ func TestSSEReaderReadsEvents(t *testing.T) {
 		{"no blank line at the end", "data: a\n", []sseEvent{{"", "a", false}}},
 		{"two lines", "data: a\ndata: b\n\n", []sseEvent{{"", "a\nb", false}}},
 		{"empty data", "data:\n\ndata\n\n", []sseEvent{{"", "", false}, {"", "", false}}},
-		{"empty first line of two", "data:\ndata: b\n\n", []sseEvent{{"", "\nb", false}}},
+		{"two lines, the first empty", "data:\ndata: b\n\n", []sseEvent{{"", "\nb", false}}},
 		{"CRLF", "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []sseEvent{{"x", "a", false}, {"", "b", false}}},
 		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []sseEvent{{"x", "a", false}, {"", "b", false}}},
 		{"mixed line ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []sseEvent{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
@@ -60,7 +60,7 @@ func TestSSEReaderReadsEvents(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, n := range []int{1 << 10, 1, 2, 3, 5} {
 				if got := events(tc.stream, 64, n); !reflect.DeepEqual(got, tc.want) {
-					t.Errorf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, tc.want)
+					t.Errorf("in %d-byte pieces\n got %+v\nwant %+v", n, got, tc.want)
 				}
 			}
 		})
@@ -86,7 +86,7 @@ func TestSSERoundTrip(t *testing.T) {
 		}
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		if got := events(stream.String(), 1000, n); !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q in pieces of %d bytes\n got %+v\nwant %+v", stream.String(), n, got, want)
+			t.Fatalf("%q in %d-byte pieces\n got %+v\nwant %+v", stream.String(), n, got, want)
 		}
 	})
 }
@@ -96,6 +96,6 @@ func TestSSEReaderReleasesBuffersAfterLongEvent(t *testing.T) {
 	s.write([]byte("data: " + strings.Repeat("x", 1<<19)))
 	s.write([]byte(strings.Repeat("x", 1<<18) + "\n\n"))
 	if cap(s.line) > keptBuffer || cap(s.data) > keptBuffer {
-		t.Errorf("after a long event: got buffers of %d and %d bytes, want at most %d", cap(s.line), cap(s.data), keptBuffer)
+		t.Errorf("after a long event: buffers have %d and %d bytes, want at most %d", cap(s.line), cap(s.data), keptBuffer)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // Strip is the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	// An inserted system message shifts the other items, and text before a user message can change which results
-	// precept reads in it. So Strip removes texts from the system prompt, the user messages, and the tool results in
-	// this order.
+	// precept reads in the message. So Strip removes texts from the system prompt, the user messages, and the tool
+	// results in this order.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -66,7 +66,7 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places of g. If the inserted text reads as user text, placeOf now returns a different
+// places returns the possible places for g. If the inserted text reads as user text, placeOf now returns a different
 // part than before the insertion, so every text part is a possible place.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)

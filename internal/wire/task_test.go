@@ -70,7 +70,7 @@ func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).UserText; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
-				t.Errorf("got UserText = %q, want the whole message, because its hash covers UserText", text)
+				t.Errorf("got UserText = %q, want the whole message, because the hash covers UserText", text)
 			}
 		}
 	}
@@ -140,6 +140,6 @@ func TestTaskReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."
 	if got := newConversation(t, "U "+long).Task(16); got != long {
-		t.Errorf("got a task of %d bytes, want the whole message of %d bytes", len(got), len(long))
+		t.Errorf("len(Task) = %d, want the whole message, %d bytes", len(got), len(long))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader parses an event only if it differs from the previous one, its template.
+// The reader parses an event only if it differs from the previous one, the template.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

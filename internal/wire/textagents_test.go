@@ -36,8 +36,7 @@ func newScriptedChat(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText formats the user's words, the calls and the results of a request. Numbers in the order of the first
-// occurrence replace call ids.
+// callsText formats a request's user words, calls and results. Numbers by first occurrence replace call ids.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +65,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// The parser reads text of known agents as calls and results. The parser reads an unknown form only if the conversation
-// repeats a call and its result.
+// The parser reads text from known agents as calls and results. The parser reads an unknown form only if the
+// conversation repeats a call and the result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, tc := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -341,7 +340,7 @@ U some luck
 4 says "no luck"
 6 says "some luck"
 `},
-		{"unknown form with a code block that fails three times", `
+		{"unknown form, code block fails three times", `
 U go
 A '''python
 f()
@@ -367,7 +366,7 @@ U no 3
 6 says "no 3"
 6 answers #3 "no 3" 0
 `},
-		{"unknown form with a code block that fails twice", `
+		{"unknown form, code block fails twice", `
 U go
 A '''python
 f()
@@ -433,7 +432,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// assertEchoKeys fails the test unless each assistant message has an echo key of the reply with the same text.
+// assertEchoKeys fails the test unless each assistant message shares an echo key with the reply with the same text.
 func assertEchoKeys(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -450,7 +449,7 @@ func assertEchoKeys(t *testing.T, r *wire.Request) {
 	}
 }
 
-// assertResultAnchors requires that Find finds each result. In the message of its call, Splice must insert text
+// assertResultAnchors requires that Find finds each result. In the message with the call, Splice must insert text
 // directly before the result.
 func assertResultAnchors(t *testing.T, r *wire.Request) {
 	t.Helper()
@@ -459,7 +458,7 @@ func assertResultAnchors(t *testing.T, r *wire.Request) {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
 			if !ok || item != i || res.WithCall && block != res.Block {
-				t.Errorf("anchor of result %q: Find = item %d, block %d, %v, want item %d, block %d, true", res.Text, item, block, ok, i, res.Block)
+				t.Errorf("result %q: Find(anchor) = item %d, block %d, %v, want item %d, block %d, true", res.Text, item, block, ok, i, res.Block)
 			}
 			if !res.WithCall || res.Block < 0 {
 				continue

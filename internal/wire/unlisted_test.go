@@ -15,7 +15,7 @@ func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	return newScriptedChat(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// The object may name the tool under one of several keys. Thoughts in the object may differ.
+// The object may name the tool under different keys. Thoughts in the object may differ.
 func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -26,7 +26,7 @@ func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 				continue
 			}
 			if c, ok := r.CallOf(it.Results[0].CallID); !ok || c.Name != "search" || form == "an object" && c.Args != `{"q":1}` {
-				t.Errorf("%s as %s: CallOf = %+v, %v, want the call of search", key, form, c, ok)
+				t.Errorf("%s as %s: CallOf = %+v, %v, want the call to search", key, form, c, ok)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
 	if !changing.Item(4).ResultInferred() {
-		t.Error("results with different numbers of seconds: got ResultInferred = false, want true")
+		t.Error("results with different seconds: ResultInferred = false, want true")
 	}
 }
 
@@ -79,7 +79,7 @@ func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 		"an interrupt":             {"[Request interrupted by user for tool use]\ndo it", "do it", []string{"interrupt"}},
 		"an answer to a command":   {"[/lesson list] OK [END LESSON]\ndo it", "do it", []string{"answer to a /lesson command"}},
 		"edit rules":               {"do it\n\n# File editing rules:\nx", "do it", []string{"edit rules"}},
-		"a note of an agent":       {"I updated the files.", "", []string{"observation"}},
+		"an agent's note":          {"I updated the files.", "", []string{"observation"}},
 		"a quoted text":            {`"do \"it\""`, `do \"it\"`, nil},
 		"two quoted words":         {`"do" and "it"`, `"do" and "it"`, nil},
 		"one quote":                {`"`, `"`, nil},
@@ -90,7 +90,7 @@ func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
 			if taken += len(s.Text); !strings.Contains(tc.text, s.Text) {
-				t.Errorf("%s: removed piece %q is not a part of the text", name, s.Text)
+				t.Errorf("%s: removed piece %q is not in the text", name, s.Text)
 			}
 		}
 		if words != tc.words || !slices.Equal(kinds, tc.kinds) || taken > len(tc.text) {

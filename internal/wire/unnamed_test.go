@@ -30,7 +30,7 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
 		if !ok || c.Name != want || !wire.IsGeneratedID(id) || names[id] {
-			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call of %s, and a generated id that no other result has", i, id, c, ok, want)
+			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call to %s, and a generated id that no other result has", i, id, c, ok, want)
 		}
 		names[id] = true
 		if id != wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3) {
@@ -41,19 +41,19 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
-			t.Errorf("longer list, anchor %+v of result %d: Find = item %d, block %d, %v, want item %d, block 0, true", a, i, item, block, ok, i+1)
+			t.Errorf("longer list, Find(%+v) for result %d = item %d, block %d, %v, want item %d, block 0, true", a, i, item, block, ok, i+1)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("anchor of result %[1]d: Find = item %d, %v, want item %[1]d, true", i, item, ok)
+			t.Errorf("result %[1]d: Find(anchor) = item %d, %v, want item %[1]d, true", i, item, ok)
 		}
 	}
 	shorter := mustParse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+calls+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
-		t.Errorf("shorter list, anchor of the fourth result: Find = item %d, true, want false", item)
+		t.Errorf("shorter list, fourth result: Find(anchor) = item %d, true, want false", item)
 	}
 }
 
-// The key ignores white space and the order of members.
+// The key ignores white space and member order.
 func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -68,11 +68,11 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	spaced := wire.CallEchoHash(&wire.Call{Name: "g", Args: " x "})
 	for c, same := range map[wire.Call]bool{{Name: "g", Args: "x"}: true, {Name: "g", Args: "y"}: false, {Name: "h", Args: "x"}: false} {
 		if got := wire.CallEchoHash(&c) == spaced; got != same {
-			t.Errorf("call %+v: got the key of g(\" x \") = %v, want %v", c, got, same)
+			t.Errorf("call %+v: got the key for g(\" x \") = %v, want %v", c, got, same)
 		}
 	}
 	if !slices.Contains(keys, "t:"+spaced) {
-		t.Errorf("ReplyEchoKeys = %v, want the key t:%s of the second call among them", keys, spaced)
+		t.Errorf("ReplyEchoKeys = %v, want the second call's key t:%s among them", keys, spaced)
 	}
 }
 

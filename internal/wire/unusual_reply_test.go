@@ -72,7 +72,7 @@ func TestReadUnusualReplies(t *testing.T) {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			rep := readInPieces(tc.d, tc.raw, piece)
 			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != tc.want {
-				t.Errorf("%.150q in pieces of %d bytes: got %.200s, want %.200s", tc.raw, piece, got, tc.want)
+				t.Errorf("%.150q in %d-byte pieces: got %.200s, want %.200s", tc.raw, piece, got, tc.want)
 			}
 		}
 	}

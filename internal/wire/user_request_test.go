@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Template of mini-SWE-agent around the user's request.
+// mini-SWE-agent's template around the user's request.
 const (
 	miniHead = "Please solve this issue: "
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
@@ -22,13 +22,13 @@ func TestUserRequestRemovesTemplates(t *testing.T) {
 		"template without task":  {miniHead + miniTail, ""},
 		"element without task":   {"<task>\n</task>\n\n# Keep a list", ""},
 		"preamble":               {"This is the Qwen Code. We are setting up the context for our chat.\nGrep is installed.", ""},
-		"end of examples":        {"I switched to a new code base. Please don't consider the above files or try to edit them any longer.", ""},
+		"examples end":           {"I switched to a new code base. Please don't consider the above files or try to edit them any longer.", ""},
 		"template in a template": {swe + miniHead + "Round the total." + miniTail + "\n</pr_description>\n\nRun the tests again.", "Round the total."},
 		"elements in an element": {"<user_query>\n<userRequest>\n<task>Round the total.</task>\n</userRequest>\n</user_query>", "Round the total."},
 		"task quotes an element": {miniHead + "The tag <task>x</task> is shown twice." + miniTail, "The tag <task>x</task> is shown twice."},
 		"task quotes a template": {miniHead + "Explain:\n<pr_description>\nx\n</pr_description>" + miniTail, "Explain:\n<pr_description>\nx\n</pr_description>"},
-		"context of Zed":         {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
-		"context of Copilot":     {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
+		"Zed context":            {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
+		"Copilot context":        {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
 	} {
 		req := newConversation(t, "U "+tc.words)
 		if got := req.UserRequest(1); got != tc.asked {
@@ -38,7 +38,7 @@ func TestUserRequestRemovesTemplates(t *testing.T) {
 			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, tc.asked)
 		}
 		if got := req.UserRequest(0); got != "" {
-			t.Errorf("%s: Request.UserRequest of the system prompt = %q, want none", name, got)
+			t.Errorf("%s: Request.UserRequest(system prompt) = %q, want none", name, got)
 		}
 	}
 }
@@ -83,10 +83,10 @@ func TestUserRequestReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
 	if got := wire.UserRequest(text); got != text {
-		t.Errorf("UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))
+		t.Errorf("UserRequest returned %d bytes, want the message with %d bytes", len(got), len(text))
 	}
 	if got := newConversation(t, "U "+text).UserRequest(1); got != text {
-		t.Errorf("Request.UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))
+		t.Errorf("Request.UserRequest returned %d bytes, want the message with %d bytes", len(got), len(text))
 	}
 }
 
