@@ -84,8 +84,8 @@ func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && match(g.Ref.ID) })
 }
 
-// reset empties the batch. It keeps the lists' memory, because many batches per second would otherwise be garbage,
-// unless an outage made the lists long.
+// reset empties the batch. Unless an outage made the lists long, reset keeps their memory: many batches per second
+// would otherwise be garbage.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flushNumber: b.flushNumber}

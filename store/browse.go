@@ -211,7 +211,7 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// BrowseOrdered lists the sessions in recent selected by a query, ordered by compare; ties keep their order.
+// BrowseOrdered lists the sessions in recent that a query selects, ordered by compare; ties keep their order.
 // BrowseOrdered ignores Since, Until and Text. After is Next from an earlier ordered list.
 func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}

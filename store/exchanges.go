@@ -22,7 +22,7 @@ const (
 )
 
 // ExchangeCache holds the decoded exchanges for stored sessions. Pages, backtests, exports and the distiller read them
-// repeatedly. It is safe for concurrent use.
+// repeatedly. An ExchangeCache is safe for concurrent use.
 //
 // An entry's key contains the shard's write count and the deletion count, so no reader gets an entry from before a
 // write. Without other replicas, half the size is reserved for open sessions; see openDocuments.

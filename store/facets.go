@@ -21,7 +21,7 @@ type Recent struct {
 // ignore the query's condition on that facet, so that a page can offer the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of selected sessions
-	RowsRead    int           `json:"read"`    // session rows read
+	RowsRead    int           `json:"read"`    // sessions read
 	OldestStart time.Time     `json:"back_to"` // start of the oldest session read
 	Complete    bool          `json:"whole"`   // the time range has no older session
 	Agents      []FacetValue  `json:"agent"`

@@ -58,7 +58,7 @@ type oldSpool struct {
 	position       spoolPosition // after the last imported record
 	next           batch         // content not yet in the outbox
 	size           int           // bytes in next
-	lastSequence   int64         // last imported record's sequence number, if records have one
+	lastSequence   int64         // last sequence number in an imported record
 	// noCheckpoint means that the spool's checkpoint is missing or damaged. Exchanges before the first segment then
 	// count as stored.
 	noCheckpoint bool

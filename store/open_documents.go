@@ -31,7 +31,7 @@ func newOpenDocuments(limit int64) *openDocuments {
 	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
 }
 
-// add adds exchanges that the backend has stored. It ignores sessions that were added without the first turn.
+// add adds exchanges that the backend has stored. It ignores sessions missing the first turn.
 func (o *openDocuments) add(list []sample.Exchange) {
 	for i := range list {
 		x := &list[i]
@@ -62,8 +62,8 @@ func (o *openDocuments) add(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns the exchanges, ordered by turn, then by arrival. ok is false unless their number
-// is stored, the number in the backend.
+// take removes a session and returns the exchanges, ordered by turn, then by arrival. ok is false if the count differs
+// from stored, the backend's count.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {

@@ -16,8 +16,8 @@ const (
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is a backend's part for parked feedback: it waits under an echo key until a session with the key is
-// known.
+// parkingStore is a backend's part for parked feedback. Parked feedback waits under an echo key until a session with
+// the key is known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)

@@ -14,7 +14,7 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit is how long salvageRows retries unreadable rows.
+	// salvageLimit is how long salvageRows runs before an unreadable row stops it.
 	salvageLimit = time.Second
 	// maxSalvageTries is how many consecutive unreadable sequence numbers stop salvageRows.
 	maxSalvageTries = 50_000

@@ -44,7 +44,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 // pageBytes is the page size. Most exchanges are 1 to 6 KiB long, and fit into one page.
 const pageBytes = 8192
 
-// The write-ahead log's sizes after SQLite truncates it at a checkpoint.
+// SQLite truncates the write-ahead log to these sizes after a checkpoint.
 const (
 	logBytes        = 16 << 20
 	trimmedLogBytes = 128 << 10 // size on a full disk

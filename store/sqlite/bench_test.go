@@ -44,8 +44,7 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls, without the time between them when the benchmark creates data. The CPU time includes
-// checkpoints and garbage collection.
+// meter measures calls without the time spent creating data. The CPU time includes checkpoints and garbage collection.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration

@@ -158,8 +158,8 @@ func (w *walkRange) bounds() (from, to int64) {
 }
 
 // walk reads table rows in pages, in row number order, and calls fn with each row. The query's first column is the row
-// number. The arguments are the previous page's last row number, the step's highest row number, the two times, the
-// tenant and the limit. A step examines at most walkRows rows.
+// number. The query arguments are the previous page's last row number, the step's highest row number, the two times,
+// the tenant and the limit. A step examines at most walkRows rows.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -296,8 +296,8 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 		})
 }
 
-// readPage returns one list page. The query's first columns are an entry's time and row number. The arguments are the
-// tenant, the two range times, the time and the row number before the page, and the limit.
+// readPage returns one list page. The query's first columns are an entry's time and row number. The query arguments are
+// the tenant, the two range times, the time and the row number before the page, and the limit.
 func readPage[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
 	after, err := parsePosition(within.After)
 	if err != nil {

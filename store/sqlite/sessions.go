@@ -73,7 +73,7 @@ type txSession struct {
 	settledKnown bool
 }
 
-// findOrAdd returns a session. It adds a missing session without data, starting at at.
+// findOrAdd returns a session. It adds a missing session without data; at is the start.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sessions[k]; ok {
 		return n
