@@ -44,7 +44,7 @@ type inspectedLine struct {
 	panicked any
 }
 
-// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings.
+// startInspectors starts n goroutines to inspect lines, and one to deliver the findings.
 func startInspectors(n int, emit func(Finding) error) *inspectors {
 	p := &inspectors{emit: emit, judge: (*inspectedLine).judge, work: make(chan *inspectedLine, n), ordered: make(chan *inspectedLine, 2*n)}
 	for range n {
@@ -86,7 +86,7 @@ func (i *inspectors) close() {
 	i.running.Wait()
 }
 
-// inspect stores a panic, so that drain can panic with the same cause.
+// inspect stores a panic; drain then panics with the same cause.
 func (i *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {

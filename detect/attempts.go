@@ -188,7 +188,7 @@ func wordSet(query string) (set uint64) {
 	return set
 }
 
-// withoutQuery removes the search words from a short result that quotes them, such as "No page for 'x'".
+// withoutQuery removes the search words where a short result quotes them, as in "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
 	const short, minQuery = 500, 3
 	if len(text) > short || !c.searches() {

@@ -27,7 +27,7 @@ type toolCall struct {
 	phrases      *phrases
 	purpose      purpose
 	nameWords    []string
-	nameLists    []string // "tool" lists that contain one of nameWords
+	nameLists    []string // "tool" lists with one of nameWords
 	args         lenientValue
 	argsComplete bool   // args is complete
 	command      string // command or code to run, cut to maxCommand
@@ -179,7 +179,7 @@ func nameWords(name string) []string {
 // Codex gives newer models a single tool that runs a JavaScript program. The program calls the other tools, such as
 // exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`.
 
-// scriptCommands returns the commands that a Codex JavaScript program passes to exec_command, one per line.
+// scriptCommands returns the commands passed to exec_command in a Codex JavaScript program, one per line.
 func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {

@@ -332,10 +332,10 @@ const (
 	Refusal Outcome = "refusal" // the call was not allowed (see Refuser), so the tool did not run
 )
 
-// Judgement is the outcome of one tool result and the rule that decided.
+// Judgement is one tool result's outcome and the deciding rule.
 type Judgement struct {
 	Outcome        Outcome
-	Rule           string  // "" for a result that shows no failure
+	Rule           string  // "" for a result without a failure
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code           int     // exit code or HTTP status, 0 if the rule read neither
 	ReportsSuccess bool    // whether the result itself reports the success

@@ -10,7 +10,7 @@ import (
 // answers in plain language, and the content may contain words such as "failed". If the tool did nothing, the first
 // clause usually says so.
 
-// isContent reports whether a text that matches the failure rule is content, not a message about the call.
+// isContent reports whether a text matched by the failure rule is content, not a message about the call.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -40,7 +40,7 @@ func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause bounds the bytes in an answer that may be a message about the call.
+// maxClause bounds the bytes in a message about the call.
 const maxClause = 300
 
 // isProse reports whether an answer is short and has no heading, table, code block or patch.
@@ -97,7 +97,7 @@ func (c *toolCall) reportsLimit(text string) bool {
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNegations removes negations that accompany a success, such as "no further action is required".
+// withoutHarmlessNegations removes negations beside a success, such as "no further action is required".
 func (p *phrases) withoutHarmlessNegations(low string) string {
 	for _, negation := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, negation, "")
@@ -125,7 +125,7 @@ func (c *toolCall) confirmsAction(low string) bool {
 	return false
 }
 
-// withoutConditions removes each clause that begins with "until", "if", "remains" or a similar word.
+// withoutConditions removes each clause after "until", "if", "remains" or a similar word.
 func withoutConditions(low string) string {
 	const conditions = " until unless once if when before after remains remain stays still "
 	var kept []string

@@ -17,7 +17,7 @@ func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgeme
 	return judgeObject(v, call, depth)
 }
 
-// judgeArray judges a JSON array that holds text parts, or results with a success field.
+// judgeArray judges a JSON array with text parts, or with results that have a success field.
 func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	results := 0
@@ -163,7 +163,7 @@ func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{phrases: call.phrases, body: body, isEmpty: body == ""}, call), true
 }
 
-// errorField returns the rule for the first field that reports an error, such as success:false or isError:true.
+// errorField returns the rule for the first field with an error, such as success:false or isError:true.
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"

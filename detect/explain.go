@@ -8,7 +8,7 @@ import (
 // Explanation tells why a finding has a label.
 type Explanation struct {
 	Finding     Finding `json:"finding"`
-	Rule        string  `json:"rule"`             // rule that decided; "" if none did
+	Rule        string  `json:"rule"`             // deciding rule; "" if none
 	Meaning     string  `json:"meaning"`          // the rule in plain words
 	Text        string  `json:"text"`             // the deciding line, cut to maxExplainedBytes bytes
 	Line        int     `json:"line"`             // line number in the item's text, from 1

@@ -22,8 +22,7 @@ var (
 // ResultEnds returns a hash of the result's ends, or 0 if unknown.
 func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// ReadInFull counts the earlier results that Loops hashes, and those in which it looks for the lines that describe the
-// failure.
+// ReadInFull counts the earlier results hashed by Loops, and the earlier results searched for lines about the failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()

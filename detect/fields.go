@@ -122,7 +122,7 @@ func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 }
 
-// statusWords returns "not approved" for "NOT_APPROVED", and "" for a text that is too long.
+// statusWords returns "not approved" for "NOT_APPROVED", and "" for too long a text.
 func statusWords(status string) string {
 	const maxStatus = 40
 	if len(status) > maxStatus {

@@ -253,7 +253,7 @@ func unwrapText(text string) string {
 	return strings.TrimSpace(unescapeLines(text))
 }
 
-// unescapeLines resolves the escapes in a text that a framework wrote as a JSON string. A single quoted word stays
+// unescapeLines resolves the escapes in a text written as a JSON string by a framework. A single quoted word stays
 // unchanged, because it may be a value.
 func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {

@@ -16,7 +16,7 @@ type Finding struct {
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
-	Rule string `json:"-"` // rule that decided; only the text output shows it
+	Rule string `json:"-"` // deciding rule; only the text output shows it
 	Tool string `json:"-"` // tool name, for a result or a loop
 }
 
@@ -82,7 +82,7 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsPerStep bounds the earlier steps read per step, so that the cost stays linear.
+// visitsPerStep bounds the earlier steps read per step, and so keeps the cost linear.
 const visitsPerStep = 64
 
 // maxDecodedBytes bounds the inspected items kept in decoded form.

@@ -62,7 +62,7 @@ func NearestKind(name string) (nearest Kind, known bool) {
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. A line that matches a pattern contains a word under which byWord lists the pattern.
+// kindTable is the compiled table. Every matching line contains a word under which byWord lists the pattern.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -250,7 +250,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the first matching kind, and all additional kinds that match.
+// searchLine finds the first matching kind, and all additional ones.
 func (s *kindScan) searchLine(line string) {
 	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return

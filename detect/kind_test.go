@@ -23,7 +23,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 			continue
 		}
 		if got := kindsIn(single, r.example); !got[r.kind] {
-			t.Errorf("%s: pattern %q does not match its example %q", r.position, r.pattern, r.example)
+			t.Errorf("%s: pattern %q does not match the example %q", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
 		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].isFallback && !slices.Contains(got, want) {

@@ -46,7 +46,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first name that is a key, ignoring case.
+// get returns the value for the first name among the keys, ignoring case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {

@@ -10,14 +10,14 @@ type Loop struct {
 	CallID          string
 	Tool            string
 	Args            string
-	Rule            string // rule that found the loop, such as "failed-again"; see meaningOf
+	Rule            string // rule that found the loop, such as "failed-again"; see explain.go
 	IsSecondWarning bool   // the loop already has one warning
 }
 
 // This many equal results make a loop. A transient failure needs one more.
 const (
 	minFailed  = 2 // failures
-	minSilent  = 2 // commands that succeed without a report
+	minSilent  = 2 // silent commands: success without a report
 	minSuccess = 5 // other successes, because an agent may read the same file several times
 	minGesture = 3 // clicks and inputs that leave the page unchanged
 

@@ -185,8 +185,8 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether the arguments were read in full. Arguments that are too long or too deep were not. They
-// are compared by their canonical text.
+// isComplete reports whether the arguments were read in full. Too long or too deep arguments are not. They are compared
+// by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }

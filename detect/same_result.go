@@ -94,7 +94,7 @@ func (p *phrases) endsHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// appendStable appends a line in which # replaces each word that changes between runs.
+// appendStable appends a line with # for each word that changes between runs.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }

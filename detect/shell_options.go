@@ -37,8 +37,8 @@ func syntaxOf(prog string) optionSyntax {
 	return optionSyntax{}
 }
 
-// writesFile reports whether a program that usually only reads changes a file, or starts a command that may change one:
-// sed -Ei, sort -o, find -delete, or a sed or awk script.
+// writesFile reports whether a program known for reading changes a file, or starts a command that may change one: sed
+// -Ei, sort -o, find -delete, or a sed or awk script.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":

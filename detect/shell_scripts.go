@@ -123,7 +123,7 @@ func (p *phrases) awkWrites(program string) bool {
 	return false
 }
 
-// startsReader reports whether an awk string literal is a command that only reads.
+// startsReader reports whether an awk string literal is a read-only command.
 func (p *phrases) startsReader(text string) bool {
 	text = strings.TrimLeft(text, " \t")
 	command, after := cutDelimited(strings.TrimPrefix(text, `"`), '"')

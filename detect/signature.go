@@ -27,7 +27,7 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns the lines without stack frames, and the lines that describe the failure.
+// headline returns the lines without stack frames, and those about the failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false

@@ -145,7 +145,7 @@ func (s *step) isEdit() bool {
 	return s.memo.traits.isEdit
 }
 
-// isFinishedCheck reports whether a test, a lint, a build or another command with side effects ran to the end.
+// isFinishedCheck reports whether a test, lint or build, or a command that is not read-only, ran to the end.
 func (s *step) isFinishedCheck() bool {
 	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
@@ -307,7 +307,7 @@ func (p *phrases) namesActivity(text string) bool {
 	}
 }
 
-// mentionsChange reports whether the user says that something changed, or asks for a second attempt.
+// mentionsChange reports whether the user reports a change, or asks for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }

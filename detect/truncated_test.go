@@ -34,7 +34,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 		if info, err := os.Stat(name); err != nil || info.IsDir() {
 			continue
 		}
-		text, err := os.ReadFile(name) //nolint:gosec // a file of the project
+		text, err := os.ReadFile(name) //nolint:gosec // a project file
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is a Feeling with the rule that found it.
+// Opinion is a Feeling and the rule behind it.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string

@@ -12,7 +12,7 @@ import (
 // elsewhere.
 
 const (
-	minSameFailures   = 4  // failed variations that make a loop
+	minSameFailures   = 4  // failed variations in a loop
 	maxVariationSteps = 24 // search bound
 )
 
@@ -96,7 +96,7 @@ type callFingerprint struct {
 	names         []uint32 // the edited file, SQL names, or argument names
 
 	hasFailure bool
-	failure    []uint32 // lines that describe the failure; set by step.failureFingerprint
+	failure    []uint32 // lines about the failure; set by step.failureFingerprint
 	message    uint32   // set by step.failureFingerprint
 }
 

@@ -77,7 +77,7 @@ type workSearch struct {
 	refs []work.Ref
 }
 
-// add adds a reference if ok is true, so that a caller can pass on a parser's results.
+// add adds a reference if ok is true. This lets a caller pass on a parser's results.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
@@ -174,12 +174,12 @@ func (s *workSearch) readCommitLine(line string) {
 	if last := words[len(words)-1]; len(words) > 1 && strings.HasPrefix(last, "(") && strings.HasSuffix(last, ")") {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 1 { // several words mean that no branch is checked out
+	if len(words) == 1 { // several words mean no branch is checked out
 		s.add(work.BranchRef(words[0], ""))
 	}
 }
 
-// pushOutput is the state that readPushLine keeps between two lines.
+// pushOutput is readPushLine's state between two lines.
 type pushOutput struct {
 	repository string
 	inFetch    bool // the lines belong to a git fetch

@@ -73,7 +73,7 @@ func arabicPrefixes() []string {
 	return []string{"و", "ف", "ب", "ل", "ك", "س", "وب", "ول", "وك", "وس", "فب", "فل", "فس"}
 }
 
-// withoutArticle removes an Arabic article at the start of a phrase, so that the phrase also matches the bare word.
+// withoutArticle removes an Arabic article at the start of a phrase. The phrase then also matches the bare word.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {

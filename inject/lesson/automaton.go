@@ -11,7 +11,7 @@ import (
 type automaton struct {
 	states  []automatonState  // the last element only ends the previous state's children
 	rows    [][256]int32      // for the first states: next state by byte
-	wordIDs map[int32][]int32 // by state, the words that end there
+	wordIDs map[int32][]int32 // by state, the words ending there
 }
 
 type automatonState struct {
@@ -68,8 +68,7 @@ func (a *automaton) build(words []word) {
 	a.states = append(slices.Clip(a.states), automatonState{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
-// link computes failure links, output links and rows breadth first, so that a failure link's target is already
-// complete.
+// link computes failure links, output links and rows breadth first. A failure link's target is then already complete.
 func (a *automaton) link(fullRows int) {
 	n := len(a.states) - 1
 	a.rows = make([][256]int32, 0, max(1, min(n, fullRows)))

@@ -18,7 +18,7 @@ import (
 type Book struct {
 	lessons     []*Lesson
 	bySlug      map[string]*Lesson
-	superseders map[string][]*Lesson // by slug, the lessons that supersede it, directly or through others
+	superseders map[string][]*Lesson // by slug, the lessons superseding it, directly or through others
 	hash        func() string        // computed at the first use
 	archived    map[string]bool      // archived slugs; lessons may still supersede them
 
@@ -28,7 +28,7 @@ type Book struct {
 	byRequestKind map[request.Kind][]int32 // indices in active
 	phrases       []indexedPhrase
 	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
-	scratch       *sync.Pool        // *scratch values, so that a match does not allocate 40 KB
+	scratch       *sync.Pool        // *scratch values; saves 40 KB per match
 	overlaps      func() overlaps   // computed at the first use
 	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
 	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
@@ -102,7 +102,7 @@ func newBook(lessons []*Lesson) *Book {
 }
 
 func (b *Book) compile() {
-	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now, so that no request waits
+	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now, or a request would wait
 	numbers := map[string]int{}                    // index in b.phrases by key
 	for _, l := range b.lessons {
 		if !l.State.IsActive() {
@@ -139,8 +139,8 @@ func (b *Book) compile() {
 	}}
 }
 
-// Prepare builds the automaton, so that the first match does not wait. NewBook does not build it, because many books
-// are only checked.
+// Prepare builds the automaton, which the first match would otherwise wait for. NewBook does not build it, because many
+// books are only checked.
 func (b *Book) Prepare() { b.automaton() }
 
 // addPhrases adds a lesson's phrases. numbers maps known phrases to indices in b.phrases.
@@ -205,7 +205,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
-// Successors returns the active lessons that supersede the slug, directly or through others.
+// Successors returns the active lessons superseding the slug, directly or through others.
 func (b *Book) Successors(slug string, now time.Time) []*Lesson {
 	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.IsActiveAt(now) })
 }

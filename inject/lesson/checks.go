@@ -40,7 +40,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes that AIP-11 does not define. The findings are warnings, except for an unknown kind in a program's lesson.
+// Codes not defined by AIP-11. The findings are warnings, except for an unknown kind in a program's lesson.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -86,7 +86,7 @@ func (c Checker) CheckBook(b *Book) []Finding {
 	return out
 }
 
-// CheckLesson checks a lesson that will be added to b, or will replace the lesson at the same path.
+// CheckLesson checks a lesson about to be added to b, or to replace the lesson at the same path.
 func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -104,7 +104,7 @@ func (c Checker) CheckNotes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(InjectionFindings(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// ErrorsOf returns the findings that are errors, or nil.
+// ErrorsOf returns the findings with severity Error, or nil.
 func ErrorsOf(findings []Finding) ValidationErrors {
 	var out ValidationErrors
 	for _, f := range findings {
@@ -184,7 +184,7 @@ func unknownKindFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isSyllable reports whether a character is a syllable or a word, so that two characters can be a phrase.
+// isSyllable reports whether a character is a syllable or a word. Two such characters can be a phrase.
 func isSyllable(r rune) bool { return runeKindOf(r) == loneKind || scriptOf(r) == hangul }
 
 type fieldPhrase struct{ field, text string }

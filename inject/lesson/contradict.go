@@ -12,7 +12,7 @@ type overlaps map[string][]*claim
 // claim is a lesson with the action that the title recommends or forbids.
 type claim struct {
 	lesson  *Lesson
-	words   []string // the action's words; see stanceOf
+	words   []string // the action's stems
 	forbids bool
 }
 
@@ -134,7 +134,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Folded words that decide whether a title forbids an action.
+// Folded words that make a title forbid an action.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +

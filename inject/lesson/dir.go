@@ -137,8 +137,8 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but no link
-// to one of the parents. The error is about the folder itself, or errTooManyFiles.
+// walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but never a
+// link to a parent. The error is about the folder itself, or errTooManyFiles.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/request"
 )
 
-// Cause is one trigger that matches.
+// Cause is one matching trigger.
 type Cause struct {
 	Kind  string `json:"kind"`  // "keyword", "tag", "error_pattern", "error_kind", "request_kind" or "tool"
 	Text  string `json:"text"`  // the trigger as written in the lesson

@@ -131,7 +131,7 @@ type runeKind uint8
 const (
 	punctuationKind runeKind = iota
 	wordKind                 // letter, digit, mark or underscore
-	loneKind                 // letter that is a whole word, in a script without spaces
+	loneKind                 // letter and whole word, in a script without spaces
 )
 
 const firstLone = 0x0E00

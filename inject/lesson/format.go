@@ -116,7 +116,7 @@ type field struct {
 	val  *node // nil if absent
 }
 
-// diff returns the fields that differ, with b's values.
+// diff returns the differing fields, with b's values.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -240,7 +240,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap returns a mapping from alternating keys and values, without keys that have an empty value.
+// optionalMap returns a mapping from alternating keys and values, without keys for empty values.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {

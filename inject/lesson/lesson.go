@@ -65,10 +65,10 @@ func (t *Trigger) Empty() bool {
 	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0 && len(t.RequestKinds) == 0
 }
 
-// Evidence is one reference that supports a lesson (AIP-11).
+// Evidence is one reference in support of a lesson (AIP-11).
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval records who approved which text. After a text change, the lesson is quarantined again.
+// Approval records the approved text and who approved it. After a text change, the lesson is quarantined again.
 type Approval struct {
 	ContentHash string // the approved text's hash; empty without an approval
 	By          string
@@ -87,10 +87,10 @@ func (s Scope) admits(q *Query) bool {
 // TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (uses).
 type TrialPlan struct {
 	Epsilon float64   // withholding probability; 0 means 0.5
-	Until   float64   // half-width of the effect's interval that ends the trial; 0 means that an operator ends it
+	Until   float64   // half-width of the effect's interval that ends the trial; 0 means until an operator ends it
 	Picks   int64     // rewarded picks before a planned trial is evaluated; 0 means not planned
 	Started time.Time // start of a planned trial, and thus its identity
-	Outcome string    // the trial.Outcome that a planned trial measures; empty means the reward
+	Outcome string    // trial.Outcome measured by a planned trial; empty means the reward
 }
 
 // Lesson is one parsed LESSON.md. A lesson in a book is immutable.
@@ -99,7 +99,7 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // supporting sessions; 0 means that Evidence names all sessions
+	EvidenceCount              int // supporting sessions; 0 means all are in Evidence
 	Confidence                 float64
 	SuccessCount, FailureCount int // the author's claims, not used for decisions
 	Supersedes                 []string
@@ -134,8 +134,8 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 // Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the part of the content hash that becomes part of the arm name. An arm is a tested treatment, so an
-// edited lesson is a new arm.
+// ArmHash returns the content hash's prefix in the arm name. An arm is a tested treatment, so an edited lesson is a new
+// arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }

@@ -35,7 +35,7 @@ const (
 type likeBounds struct {
 	twoStems      float32 // with at least two shared stems
 	topicOnly     float32 // with only the lesson's main topic shared
-	relatedPhrase float32 // with a phrase of several words that is related to a term in the lesson
+	relatedPhrase float32 // with a phrase of several words related to a term in the lesson
 	rareDiscount  float32 // subtracted from minLike above rareInformation
 	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
 }
@@ -61,7 +61,7 @@ const (
 // of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
-	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
+	textKinds   [numTextKinds]bool // kinds of text compared with the part
 	weight      float32            // relative to a phrase; 0 for a total part
 	totalWeight float32            // all stems' weights added up
 }
@@ -179,7 +179,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	x.parts = append(x.parts, p)
 }
 
-// Resemblance is a lesson that is similar to a window in a text.
+// Resemblance is a lesson similar to a window in a text.
 type Resemblance struct {
 	Lesson    *Lesson
 	CallID    string   // tool call with the window in the result; empty for the user's words

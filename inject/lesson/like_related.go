@@ -165,7 +165,7 @@ func shapeOf(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes maps a unit to the shape that a number with this unit has.
+// unitShapes maps a unit to the shape for a number with this unit.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

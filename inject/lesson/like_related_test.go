@@ -64,7 +64,7 @@ func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
 		"2026-01-31": "{date}", "$20": "{money}", "20€": "{money}", "503": "{status}", "src/main.py": ".py", "17": "", "word": "", "1000": "", "": "",
 	} {
 		if got := shapeOf(field); got != want {
-			t.Errorf("shapeOf(%q) = %q, want %q", field, got, want)
+			t.Errorf("%q: shape = %q, want %q", field, got, want)
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 // milliseconds.
 const maxLikeWork = 1 << 17
 
-// likeTally sums up the stems that a window shares with a lesson part.
+// likeTally sums up the stems shared by a window and a lesson part.
 type likeTally struct {
 	sharedWeight     float32
 	sharedStems      uint8  // shared stems in the window
-	hasRelatedPhrase bool   // the window has a rare phrase that is related to a term in the part
+	hasRelatedPhrase bool   // the window has a rare phrase related to a term in the part
 	stemBits         uint64 // bit i: the window's stem i is in the tally
 }
 
@@ -40,8 +40,8 @@ type likeScore struct {
 	from         textKind
 }
 
-// score compares a window's distinct stems with the lessons, and returns the lessons that share enough stems. The
-// result is valid until the next call with s.
+// score compares a window's distinct stems with the lessons, and returns those with enough shared stems. The result is
+// valid until the next call with s.
 func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
 	s.parts, s.lessons, s.scores = s.parts[:0], s.lessons[:0], s.scores[:0]
 	windowWeight := x.creditStems(s, stems, from)
@@ -67,7 +67,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 	return s.scores
 }
 
-// lessonsSharing yields the lessons that share stems with a window in the user's text, each with the shared weight.
+// lessonsSharing yields the lessons sharing stems with a window in the user's text, each with the shared weight.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -189,8 +189,8 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 }
 
-// suffices reports whether the shared stems are enough: two stems, the main topic, or a phrase that is related to a
-// term in the lesson. Each case has a minimum in likeBounds.
+// suffices reports whether the shared stems are enough: two stems, the main topic, or a phrase related to a term in the
+// lesson. Each case has a minimum in likeBounds.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
 	switch bounds := &boundsByKind[from]; {
 	case all.hasRelatedPhrase:

@@ -23,7 +23,7 @@ type window struct {
 	stems []string
 }
 
-// windowsOf yields the sentences and lines in a text that have stems.
+// windowsOf yields the sentences and lines with stems.
 func windowsOf(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -76,8 +76,8 @@ func textStems(text string) []string {
 	return out
 }
 
-// wordStems yields words with their stems, except function words. A stem may also be a phrase in related.txt or a shape
-// (see shapeOf). A file name is one word and is the stem, too.
+// wordStems yields words with their stems, except function words. A stem may also be a phrase in related.txt or a
+// shape, such as {version}. A file name is one word and is the stem, too.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords

@@ -159,7 +159,7 @@ var synonyms = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// canonical returns the stem that represents a stem's synonyms.
+// canonical returns the stem that stands for a stem's synonyms.
 func canonical(stem string) string {
 	if s, ok := synonyms()[stem]; ok {
 		return s

@@ -113,7 +113,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a link to its own parent
+	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a link to the parent
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))

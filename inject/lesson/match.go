@@ -186,8 +186,8 @@ func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) b
 	return m.toolOffered
 }
 
-// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. Every tool can have errors of a
-// kind, so an error triggers a lesson with tools only if one of these tools failed.
+// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. Many tools have errors with the
+// same kind, so an error triggers a lesson with tools only if one of these tools failed.
 func (c *compiledLesson) firesOnErrorOf(m *matchState, q *Query, failedTool string) bool {
 	if failedTool == "" {
 		return c.isOffered(m, q, "")
@@ -212,7 +212,7 @@ func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
-// hits returns the touched lessons that the query admits.
+// hits returns the touched lessons admitted by the query.
 func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil

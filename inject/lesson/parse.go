@@ -90,7 +90,7 @@ func invalidUTF8(text string) int {
 // lineAt returns the line at an offset, counted from 1.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
-// computeDerived computes the content hash, and quarantines a lesson that lacks an approval.
+// computeDerived computes the content hash, and quarantines a lesson without the approval it needs.
 func (l *Lesson) computeDerived() {
 	l.ContentHash = l.Hash()
 	if l.lacksApproval() || l.State.IsActive() && l.needsReview() {
@@ -98,8 +98,8 @@ func (l *Lesson) computeDerived() {
 	}
 }
 
-// needsReview reports whether the injection scan refuses a text that no operator approved. Hand-written files are
-// scanned, too, because their text also enters requests.
+// needsReview reports whether the injection scan refuses a text without an approval. Hand-written files are scanned,
+// too, because their text also enters requests.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false

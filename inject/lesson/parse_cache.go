@@ -26,7 +26,7 @@ func (p *ParseCache) get(e *entry) *entry {
 }
 
 // put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it depends on
-// the earlier versions that the reader has seen.
+// the earlier versions seen by the reader.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

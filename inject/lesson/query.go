@@ -39,7 +39,7 @@ type ErrorText struct {
 	Kinds              []detect.Kind
 }
 
-// Hit is a lesson that matches a query.
+// Hit is a lesson matching a query.
 type Hit struct {
 	Lesson      *Lesson
 	CallID      string       // call with the newest triggering error; empty for the user's words and tags

@@ -64,7 +64,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole reports whether a text has a form that the injection scan refuses.
+// speaksAsRole reports whether a text has a form refused by the injection scan.
 func speaksAsRole(s string) bool {
 	text, _ := foldLookalikes(s)
 	for _, f := range roleForms() {

@@ -38,7 +38,7 @@ func SanitizeExcerpt(s string, maxBytes int) string {
 	return s
 }
 
-// stripANSI removes whole escape sequences, so that no part such as "[31m" remains.
+// stripANSI removes whole escape sequences. No part such as "[31m" remains.
 func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s

@@ -200,7 +200,7 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence sorts the entries by the claim to a slug. A copy that waits for an approval must not displace the active
+// byPrecedence sorts the entries by the claim to a slug. A copy waiting for an approval must not displace the active
 // lesson.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {

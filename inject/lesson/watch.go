@@ -172,7 +172,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		})
 		return book, problems, w.lastError != previousError, err
 	}
-	w.version, w.lastError = version, "" // before parsing, so that a panic is not repeated at every poll
+	w.version, w.lastError = version, "" // before parsing, or a panic would repeat at every poll
 	_, _ = listDir(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
 		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the texts are not needed
 	})

@@ -160,7 +160,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// node converts a value, and records a fault for values that lessons do not use.
+// node converts a value, and records a fault for values not used in lessons.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: lineOf(n)}
 	if depth > maxDepth {
