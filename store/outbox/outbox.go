@@ -61,7 +61,7 @@ type Stub struct {
 type Flush struct {
 	Rows  []Row
 	Stubs []Stub
-	// Ended lists exchanges with ended turns. Their stubs are deleted.
+	// Ended lists exchanges with ended turns. The stubs are deleted.
 	Ended []string
 	// Dropped counts unstored exchanges by reason.
 	Dropped map[string]int64

@@ -185,7 +185,7 @@ func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) erro
 }
 
 // forget deletes the delivered rows selected by a condition. Undelivered rows become KindForgotten rows, because the
-// account counts their exchanges. Stubs lose their documents, too.
+// account counts the exchanges. Stubs lose their documents, too.
 func (o *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{o.counts.Delivered}, args...)
 	if err := execute(o.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {
