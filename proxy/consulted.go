@@ -41,7 +41,7 @@ type ConsultationCounter struct {
 
 	mu          sync.Mutex
 	counts      map[string]bank.Consultation
-	unsent      map[string]bank.Consultation // counts that are not in the tally
+	unsent      map[string]bank.Consultation // counts not in the tally
 	unconfirmed map[string]bank.Consultation // sent, but not confirmed; guarded by syncMu as well
 	batch       int                          // newest batch
 	dirty       bool                         // changed or unconfirmed since the last save

@@ -11,7 +11,7 @@ type plan struct {
 	insert       inject.Plan    // matches, picks, loops and edits
 	results      detect.Results // caches judgements
 	number       int            // the turn's number in the session
-	earlierItems int            // items that an earlier turn sent
+	earlierItems int            // items sent by an earlier turn
 }
 
 // decide plans the insertions and deletions. No time limit is needed, because the matched text and the searched history

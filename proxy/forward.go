@@ -153,7 +153,7 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// roundTrip sends the request, and refuses a response that came before the whole request was sent.
+// roundTrip sends the request, and refuses a response received before the whole request was sent.
 func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.isEarly.Load() {

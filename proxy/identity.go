@@ -188,8 +188,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.mayLearn(who, named.Agent)
 }
 
-// cleanName redacts a name that records, counters, samples and spans contain. Most names are too short for a secret and
-// have no @.
+// cleanName redacts a name in records, counters, samples and spans. Most names are too short for a secret and have no
+// @.
 func (s *settings) cleanName(name string) string {
 	const minKey = 16
 	if len(name) < minKey && !strings.Contains(name, "@") {

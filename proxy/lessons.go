@@ -37,7 +37,7 @@ type apiLesson struct {
 	State      lesson.State `json:"state"`
 	CreatedAt  time.Time    `json:"created_at"`
 	UpdatedAt  time.Time    `json:"updated_at"`
-	LastSeenAt *time.Time   `json:"last_seen_at"` // time of the newest turn that the lesson matched; nil for none
+	LastSeenAt *time.Time   `json:"last_seen_at"` // time of the newest turn matched by the lesson; nil for none
 	Keywords   []string     `json:"keywords"`
 	Targets    []apiTarget  `json:"targets,omitempty"`
 }
@@ -180,7 +180,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// search returns the lessons that contain q, the most recently matched first.
+// search returns the lessons containing q, the most recently matched first.
 func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -234,7 +234,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update changes a lesson, and keeps the fields that are not in the body.
+// update changes a lesson, and keeps the fields missing in the body.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -332,7 +332,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// originOf returns the session that the client names, or else the API.
+// originOf returns the session named by the client, or else the API.
 func originOf(r *http.Request) string {
 	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name

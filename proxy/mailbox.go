@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
+	maxAnswerWait = 40 * time.Millisecond // maximum time a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // maximum number of answers inserted by a session's next turn
 	maxPending    = 4                     // replies per session with answers that may come from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
@@ -52,7 +52,7 @@ func (m mailbox) setPending(request string, pending bool) {
 // collect waits up to maxAnswerWait for the answers to the previous reply's commands. A different replica may write the
 // answers. Each of the next maxLooks turns looks again for late answers.
 func (m mailbox) collect(ctx context.Context) {
-	local := m.pending.get(m.ses.Record.Identity.ID) // commands that this replica executes
+	local := m.pending.get(m.ses.Record.Identity.ID) // commands being executed by this replica
 	m.ses.Record.Mutex.Lock()
 	requests := slices.Clone(m.ses.Record.Mailbox.Pending)
 	m.ses.Record.Mutex.Unlock()

@@ -38,21 +38,21 @@ type Options struct {
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil means no traces
 
-	Bank          Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
+	Bank          Bank                                     // lessons written by agents for themselves; nil means /v1/lessons belongs to the upstream
 	Consultations *ConsultationCounter                     // matches by lesson
-	Meaning       func(id session.ID) []lesson.Resemblance // lessons that match earlier words by meaning; may be nil
+	Meaning       func(id session.ID) []lesson.Resemblance // lessons resembling earlier words in meaning; may be nil
 	Rules         func() *rules.Registry                   // rules file sections under measurement; may be nil
 	Pending       PendingTexts                             // answers to /lesson commands; nil means one replica
 }
 
-// FleetKeys are keys that all replicas share.
+// FleetKeys are keys shared by all replicas.
 type FleetKeys struct {
 	Salt        string // salt for the random choices if the configuration has none
 	Secret      []byte // hash key for tenants under tenancy by-credential
 	Unconfirmed bool   // the store was unreachable, so the keys may differ from Redis until Rekey
 }
 
-// Store holds the store methods that the data listener uses.
+// Store holds the store methods used by the data listener.
 type Store interface {
 	Sessions
 	Recorder
@@ -64,7 +64,7 @@ type Sessions interface {
 	resolve.Store
 	// HoldKeys holds keys for finding a session by feedback, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
-	// ReleaseKeys keeps or drops the keys that a request held.
+	// ReleaseKeys keeps or drops the keys held by a request.
 	ReleaseKeys(request string, keep bool)
 	// Publish writes a session for the other replicas. waited is the time that the request has already waited for the
 	// store.
@@ -83,7 +83,7 @@ type Recorder interface {
 	Abandon(b *store.TurnStart)
 	// Offer passes a turn to the recorder. The result is false if there is no room.
 	Offer(t store.Turn) bool
-	// OptedOut reports whether the exchange names a path that opted out.
+	// OptedOut reports whether the exchange names an opted-out path.
 	OptedOut(x *sample.Exchange, answered []string) bool
 	// Problem names a failing store part; "" means none.
 	Problem() string

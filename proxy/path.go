@@ -138,7 +138,7 @@ func apiOf(path string, h http.Header) wire.Dialect {
 	}
 }
 
-// withoutEndpoint removes an endpoint that was copied with the base URL.
+// withoutEndpoint removes an endpoint copied with the base URL.
 func withoutEndpoint(path string) string {
 	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
 		if base, ok := strings.CutSuffix(path, e); ok {

@@ -48,7 +48,7 @@ type Proxy struct {
 	unknownKeys   unknownTexts // logged path form keys
 	unknownLearns unknownTexts // logged Precept-Learn values
 	unsupported   unsupportedRequests
-	refusedHooks  refusedHooks // webhooks that no configured secret signed
+	refusedHooks  refusedHooks // webhooks not signed by any configured secret
 }
 
 // New returns a data listener's handler. New starts no goroutine.
@@ -98,10 +98,10 @@ func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.r
 // ChooserConfig returns the chooser's configuration for the report.
 func (p *Proxy) ChooserConfig() bandit.Config { return p.settings.Load().injector.Config().Bandit }
 
-// InjectionConfig returns the configuration that presents lessons.
+// InjectionConfig returns the configuration for presenting lessons.
 func (p *Proxy) InjectionConfig() inject.Config { return p.settings.Load().injector.Config() }
 
-// Guardrails returns the outcomes that the report guards.
+// Guardrails returns the outcomes guarded by the report.
 func (p *Proxy) Guardrails() []string { return p.settings.Load().cfg.Report.Guardrails }
 
 // Close closes idle upstream connections after the server has stopped.

@@ -92,7 +92,7 @@ func (t *turn) addWork() {
 	t.holdKeys(echoes)
 }
 
-// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit.
+// copyNewItems copies the items not sent by an earlier turn, up to learning.capture_limit.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.earlierItems
 	if t.plan.number <= 1 {
@@ -307,7 +307,7 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the admission for a turn that was not offered to the recorder.
+// abandonUnoffered ends the admission for a turn not offered to the recorder.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)

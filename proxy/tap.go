@@ -140,7 +140,7 @@ func (t *turn) resolveReply() {
 	}
 	t.runStep(label.StepSettle, func() {
 		t.reply.parsed = t.reply.reader.Reply()
-		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded is complete at the last byte
+		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // an undecodable reply is complete at the last byte
 			t.reply.parsed.Complete = true
 			t.p.opts.Metrics.unsupported.WithLabelValues(string(why)).Inc()
 		}

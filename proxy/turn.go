@@ -84,7 +84,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	// Record: after the client has the reply, even when forwarding panics.
 	defer t.record()
 
-	// Parse: the message list. A body that is not understood is forwarded unchanged.
+	// Parse: the message list. An unparseable body is forwarded unchanged.
 	decisionStart := p.opts.Now()
 	if t.inspectable() {
 		t.runStep(label.StepParse, t.parse)

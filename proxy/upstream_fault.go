@@ -28,7 +28,7 @@ const (
 	stageSent                   // the connection is ready, and the request is being sent or was sent
 )
 
-// badResponse is a response that precept does not forward.
+// badResponse is a response not forwarded by precept.
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
@@ -131,7 +131,7 @@ func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noTunnel returns the answer for a proxy that accepted the connection and sent no usable response to CONNECT.
+// noTunnel returns the answer for a proxy that accepted the connection but sent no usable response to CONNECT.
 func (h *hop) noTunnel(err error) (int, string) {
 	if isTimeout(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer CONNECT; check " + h.setting
@@ -293,7 +293,7 @@ type outageLog struct {
 	failures             int       // failures since firstFailure
 	windowStart          time.Time // when the loggedOutages count began
 	loggedOutages        int       // outages with a warning since windowStart
-	suppressedOutages    int       // outages without a warning that ended since the last line
+	suppressedOutages    int       // outages ended without a warning since the last line
 }
 
 func (l *outageLog) isDue(now time.Time, streak int32) bool {

@@ -221,7 +221,7 @@ func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit
 	return nil, "the push reverts nothing", nil
 }
 
-// revertsOf returns an event for each commit that the messages revert, at most maxReverts.
+// revertsOf returns an event for each commit reverted by the messages, at most maxReverts.
 func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
 	for _, message := range messages {
 		if !strings.HasPrefix(message, "Revert ") {

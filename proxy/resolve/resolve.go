@@ -62,7 +62,7 @@ type Index interface {
 	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
-// Store holds the store methods that a Resolver uses.
+// Store holds the store methods used by a Resolver.
 type Store interface {
 	Pins
 	Additions
@@ -100,7 +100,7 @@ type Result struct {
 	QuotesSession bool             // the request quotes AboutSession's conversation
 	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
 	Waited        time.Duration    // time spent finding the session
-	Excluded      []label.Reason   // one per session that leaves the experiment
+	Excluded      []label.Reason   // one per session leaving the experiment
 }
 
 // UnitRecord returns the unit's record, or nil if the session makes its own random choices.

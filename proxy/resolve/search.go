@@ -32,7 +32,7 @@ func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID
 	return found
 }
 
-// pin pins the session that the threader found. s.res.Session stays nil if the session is not known.
+// pin pins the session found by the threader. s.res.Session stays nil if the session is not known.
 func (s *search) pin() {
 	s.uncertain = false
 	if s.res.Session = s.r.store.AcquireInMemory(s.res.Thread.ID); s.res.Session != nil {

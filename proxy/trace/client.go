@@ -106,7 +106,7 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 // retryableError means that a later attempt may succeed.
 type retryableError struct {
 	err   error
-	after time.Duration // wait that the collector asks for, or 0
+	after time.Duration // wait requested by the collector, or 0
 }
 
 func (b *retryableError) Error() string { return b.err.Error() }

@@ -50,7 +50,7 @@ type Facts struct {
 
 // Request describes the request to the upstream.
 type Request struct {
-	Provider string // company that defines the API: openai or anthropic
+	Provider string // company behind the API: openai or anthropic
 	API      string // chat, responses or messages
 	Server   string // upstream host
 	Port     int
@@ -92,7 +92,7 @@ func (s *Span) End(at time.Time, f *Facts) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes have names from the OpenTelemetry conventions, or names that begin with "precept.".
+// attributes have names from the OpenTelemetry conventions, or names with the prefix "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")

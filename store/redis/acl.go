@@ -36,7 +36,7 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds the command that sets the missing ACL rule to a refused command's error.
+// addACLRule adds the command for the missing ACL rule to a refused command's error.
 func (s *Store) addACLRule(err error) error {
 	text, rule := err.Error(), "~"+s.prefix+":*"
 	if found := deniedCommand.FindStringSubmatch(text); found != nil {

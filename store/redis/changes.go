@@ -110,7 +110,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.deletePending(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
 }
 
-// lastRead returns the last settlement that Positions has read in each shard.
+// lastRead returns the last settlement read by Positions in each shard.
 func (pr *progress) lastRead(shards int) []int64 {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()

@@ -68,7 +68,7 @@ func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, nam
 	return s.writePlan(ctx, "put answer", p, tenant)
 }
 
-// Answer returns the text that PutAnswer stored under the name.
+// Answer returns the text stored by PutAnswer under the name.
 func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
 	err = s.lookUp(ctx, "answer", func(c client) error {
 		text, err = c.HGet(ctx, s.sessionKey(tenant, id), "l:"+name).Result()
@@ -80,7 +80,7 @@ func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name s
 	return text, ok, err
 }
 
-// DeleteAnswer deletes the text that PutAnswer stored under the name.
+// DeleteAnswer deletes the text stored by PutAnswer under the name.
 func (s *Store) DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error {
 	return s.lookUp(ctx, "clear answer", func(c client) error { return c.HDel(ctx, s.sessionKey(tenant, id), "l:"+name).Err() })
 }

@@ -104,7 +104,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// CountUnsampled counts the exchanges without a sample in sessions that are settled or set aside.
+// CountUnsampled counts the exchanges without a sample in sessions settled or set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
 		return p.HGet(ctx, ks.listPrefix+"t", "late")

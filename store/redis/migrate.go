@@ -212,7 +212,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	return tenants, frozen, err
 }
 
-// copyChangedTenants copies the tenants that this process has not copied, or that have changed.
+// copyChangedTenants copies the tenants changed, or not yet copied by this process.
 func (m *migrator) copyChangedTenants(ctx context.Context) error {
 	names, err := m.store.Tenants(ctx)
 	if err != nil {

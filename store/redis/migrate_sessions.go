@@ -218,7 +218,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the stream entry ids in an earlier copy that the session no longer has.
+// deletedEntries returns the stream entry ids in an earlier copy that are no longer in the session.
 func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
 	if o.entries != nil {

@@ -26,7 +26,7 @@ type progress struct {
 // shardPosition is the last settlement and the last write read from a shard.
 type shardPosition struct{ lastSettlement, lastWrite int64 }
 
-// tenantProgress is a tenant's position, and the deltas that wait for Changes.
+// tenantProgress is a tenant's position, and the deltas waiting for Changes.
 type tenantProgress struct {
 	countersPosition   int64         // progress.changes when the counters last changed
 	feedbackSequences  map[int]int64 // newest feedback on an open session, by shard; nil means not read

@@ -51,7 +51,7 @@ type Store struct {
 	scripts   map[string]*goredis.Script // scripts by file name
 
 	breaker       breaker // breaker for all operations except look-ups
-	lookupBreaker breaker // breaker for look-ups that a request waits for
+	lookupBreaker breaker // breaker for look-ups with a waiting request
 
 	hasConnected atomic.Bool // Redis has accepted a connection
 
@@ -190,7 +190,7 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 // each period, as a probe, and refuses all others without waiting.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // consecutive failures that a closed breaker tolerates; a short call may fail by chance
+	maxFailures int // consecutive failures tolerated by a closed breaker; a short call may fail by chance
 
 	mu        sync.Mutex
 	failures  int       // consecutive failures

@@ -59,7 +59,7 @@ type locationKind uint8
 const (
 	commonKeys locationKind = iota // <prefix>:{precept}:
 	tenantKeys                     // one tenant's keys in one shard
-	shardKeys                      // a shard's keys that belong to no tenant
+	shardKeys                      // a shard's keys without a tenant
 )
 
 func sessionLocation(tenant string, id session.ID) location {

@@ -61,8 +61,8 @@ type walker[T any] struct {
 
 type cursor struct {
 	keyspace keyspace
-	refs     []ref    // references that were read and not returned
-	last     position // last reference that was read from the keyspace
+	refs     []ref    // references read and not yet returned
+	last     position // last reference read from the keyspace
 	atEnd    bool     // no further references
 }
 

@@ -109,7 +109,7 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	if old, ok := decodeRow(r.Tenant, r.ID, values); ok {
 		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
 		oldDigest = hex.EncodeToString(sum[:])
-		if merged, err := session.MergeRows(old, r); err == nil { // a row that does not decode is replaced
+		if merged, err := session.MergeRows(old, r); err == nil { // an undecodable row is replaced
 			r = merged
 		}
 	}
@@ -219,8 +219,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session in b.AllSamplesOf, which deletes the stored samples that are
-// not in the batch.
+// addSampleDeletions adds an operation for each session in b.AllSamplesOf. The operation deletes stored samples missing
+// in the batch.
 func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
 	for i := range b.Samples {
