@@ -184,7 +184,7 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A probe is a rare pick for a benched lesson, which is expected to harm. It uses one slot.
+// A benched lesson is expected to harm. A probe picks it rarely, and uses one slot.
 func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},

@@ -56,7 +56,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// The test ignores negative counts, which arise when a correction arrives before the reward that it corrects.
+// The test ignores negative counts. They arise when a correction precedes the corrected reward.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genArmSums(t)

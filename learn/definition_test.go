@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Late feedback corrects the counters under the definition with which the session closed.
+// Late feedback corrects the counters under the session's definition at close.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

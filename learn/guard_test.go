@@ -36,7 +36,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	panic("poison mara@example.com")
 }
 
-// startWorkers starts the recorder and the learner, which stop ends.
+// startWorkers starts the recorder and the learner. stop ends both.
 func (f *fixture) startWorkers() (stop func()) {
 	ctx, cancel := context.WithCancel(f.ctx())
 	done := make(chan error, 1)

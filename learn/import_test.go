@@ -227,7 +227,7 @@ func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// unsettledImports is a backend whose Settle does nothing.
+// unsettledImports is a backend with a Settle that does nothing.
 type unsettledImports struct{ *faultyBackend }
 
 func (unsettledImports) Settle(context.Context, []session.Settlement) ([]bool, error) {

@@ -39,8 +39,8 @@ const (
 	labelPoor       = "poor"
 )
 
-// The work stages reported by webhooks. When a pull request ends, its end replaces all checks. Until then the checks
-// count as one rater with the lowest score.
+// The work stages reported by webhooks. The end of a pull request replaces all checks. Until then the checks count as
+// one rater with the lowest score.
 const (
 	StageCheck = "check"
 	StageEnd   = "end"

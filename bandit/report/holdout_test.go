@@ -36,7 +36,7 @@ type demoWorld struct {
 	claimed []report.Verdict // each lesson's latest verdict helps or harms
 }
 
-// closedAfter is the number of later sessions after which a session closes.
+// closedAfter is how many sessions later a session closes.
 const closedAfter = 400
 
 func newDemoWorld(seed string) *demoWorld {

@@ -49,7 +49,7 @@ func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// countersText returns the counters as text. It omits days and strata without a count, which remain in memory after a
+// countersText returns the counters as text. It omits days and strata without a count. They remain in memory after a
 // correction.
 func countersText(c *trial.Counters) string {
 	var out strings.Builder
