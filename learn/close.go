@@ -20,8 +20,8 @@ import (
 const (
 	// countInterval is the minimum time between two counts of unsampled exchanges. A count reads all tenants.
 	countInterval = 5 * time.Second
-	// unitGracePeriod is the maximum time that a due unit waits for its members' data. Otherwise, an active member
-	// could delay the closing forever.
+	// unitGracePeriod is the maximum time that a due unit waits for member data. Otherwise, an active member could
+	// delay the closing forever.
 	unitGracePeriod = 5 * time.Second
 	// maxIntervals is how many closing intervals a replica leaves a due session to others.
 	maxIntervals = 5

@@ -6,7 +6,7 @@
 // panic affects only one session (internal/guard).
 //
 // A settlement stores a session's reward and moves the counters. A touched session waits for a correction. A
-// provisional reward belongs to an open session; only the chooser uses it. A unit is a run, or a session with its
+// provisional reward belongs to an open session; only the chooser uses it. A unit is a run, or a session with
 // sub-agents, and has members.
 //
 // Lock order: Deliverer.WithDeliveryPaused, beliefs.mu, beliefs.tenantsMu. The backend is called under the first two.

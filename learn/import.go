@@ -322,7 +322,7 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 }
 
 // exchangesOf splits a transcript into the turns that the proxy would have recorded. callArgs has, for each turn, the
-// arguments of the calls that its results answer.
+// arguments of the answered calls.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
@@ -354,8 +354,8 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string
 	return list, callArgs
 }
 
-// classifyResults adds the outcomes of the tool results in the items [from, to) to x, and returns the arguments of
-// their calls.
+// classifyResults adds the outcomes of the tool results in the items [from, to) to x, and returns the arguments of the
+// matching calls.
 func classifyResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
 	var verdicts sample.ResultJudgements
 	for ; from < to; from++ {

@@ -17,7 +17,7 @@ import (
 const (
 	correctInterval = 50 * time.Millisecond
 	finishTimeout   = 10 * time.Second // from stopping until the last correction
-	closeBatchSize  = 100              // maximum sessions per settlement; all their samples are in memory
+	closeBatchSize  = 100              // maximum sessions per settlement; all samples are in memory
 )
 
 // FollowInterval is how often a learner reads other replicas' counts.

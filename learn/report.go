@@ -117,7 +117,7 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks in the
+// countOpenSession adds a session to open. A run is not a session, but the record has the matches and picks in the
 // sessions.
 func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
 	if open.FirstCloses.IsZero() { // oldest first
@@ -127,7 +127,7 @@ func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter ti
 	if err != nil || !rec.Unit.IsRun {
 		open.Sessions++
 	}
-	if err != nil || rec.Unit.ID != "" { // a member's matches are in its unit
+	if err != nil || rec.Unit.ID != "" { // a member's matches are in the unit
 		return
 	}
 	if open.Matched == nil {

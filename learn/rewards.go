@@ -16,7 +16,7 @@ const maxProvisional = 50_000
 type provisionalReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
-	addedTo     *tenant   // tenant with the reward in its counters, possibly evicted; nil if none
+	addedTo     *tenant   // tenant with the reward in the counters, possibly evicted; nil if none
 }
 
 // provisionalSet holds the rewards for all tenants, including evicted tenants.
@@ -89,7 +89,7 @@ func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	}
 }
 
-// detach drops references to an evicted tenant's beliefs, so their memory is freed.
+// detach drops references to an evicted tenant's beliefs, to free the memory.
 func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil

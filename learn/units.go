@@ -24,7 +24,7 @@ type units struct {
 
 func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }
 
-// shareFeedback exchanges feedback between a closing member and its unit.
+// shareFeedback exchanges feedback between a closing member and the unit.
 func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	member := rec.Member()
 	unit := session.Ref{Tenant: rec.Identity.Tenant, ID: member.Unit}

@@ -119,8 +119,8 @@ func NewImplicit(session string, turn int, tier int, kind, rule string, at time.
 	return e
 }
 
-// CopyForUnit returns a copy of a member's entry for the unit (a run, or a session with its sub-agents), without the
-// texts. Each member is a separate rater.
+// CopyForUnit returns a copy of a member's entry for the unit (a run, or a session with sub-agents), without the texts.
+// Each member is a separate rater.
 func (e *Entry) CopyForUnit(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, CopiedFrom: member}
 	if e.Rater != "" {

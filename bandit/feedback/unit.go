@@ -2,8 +2,8 @@ package feedback
 
 import "slices"
 
-// A unit is randomised as a whole where several sessions belong together: a run, or a named session with its
-// sub-agents. It has the assignment and one reward.
+// A unit is randomised as a whole where several sessions belong together: a run, or a named session with sub-agents. It
+// has the assignment and one reward.
 //
 // A member's entry is copied to the unit without the text. The unit's entry is copied to each member when the unit is
 // closed, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow from the
