@@ -23,7 +23,7 @@ type tb interface {
 	Errorf(format string, args ...any)
 }
 
-// wireForm is the format in which an agent writes its history.
+// wireForm is an agent's format for the history.
 type wireForm string
 
 const (
@@ -38,14 +38,14 @@ func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, respon
 
 type entry struct {
 	kind        string // user, answer, call, result
-	text        string // user message, answer, arguments of the call, or output of the result
+	text        string // user message, answer, call arguments, or result output
 	id          string
 	failed      bool
 	number      int  // position among the user messages, from 1
-	hasReminder bool // a reminder of the agent precedes the user message
+	hasReminder bool // an agent's reminder precedes the user message
 }
 
-// agent simulates an agent, whose own history does not contain the inserted blocks.
+// agent simulates an agent. Its own history does not contain the inserted blocks.
 type agent struct {
 	form             wireForm
 	history          []entry
@@ -268,7 +268,7 @@ func joinText(list []any) any {
 }
 
 type testSession struct {
-	meaning  []lesson.Resemblance // Input.MeaningMatches of each turn
+	meaning  []lesson.Resemblance // each turn's Input.MeaningMatches
 	t        tb
 	agent    *agent
 	injector *Injector
@@ -304,7 +304,7 @@ func (s *testSession) sendBody(body []byte) Plan {
 	before := s.sent
 	p := s.plan(body)
 	if len(s.sent) < len(before) {
-		s.t.Fatalf("the upstream got %d messages, want at least the %d of the previous turn", len(s.sent), len(before))
+		s.t.Fatalf("the upstream got %d messages, want at least the previous turn's %d", len(s.sent), len(before))
 	}
 	for i := range before {
 		if before[i] != s.sent[i] {

@@ -8,8 +8,7 @@ import (
 	"precept/inject/writ"
 )
 
-// Answers stay in all later requests, so their total size is limited. The first answer above the limit becomes a
-// notice.
+// Answers stay in all later requests, so the total size is limited. The first answer above the limit becomes a notice.
 func TestAnswersOfASessionAreLimited(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("Fix it.", false)
@@ -25,7 +24,7 @@ func TestAnswersOfASessionAreLimited(t *testing.T) {
 		size += len(b.Text)
 	}
 	if size > maxAnswerBytes || size < maxAnswerBytes/2 {
-		t.Errorf("answers of 30 turns with %d bytes each: got %d bytes in the session, want %d to %d", len(answer), size, maxAnswerBytes/2, maxAnswerBytes)
+		t.Errorf("answers in 30 turns with %d bytes each: got %d bytes in the session, want %d to %d", len(answer), size, maxAnswerBytes/2, maxAnswerBytes)
 	}
 	if last := s.rec.Lessons.Blocks[len(s.rec.Lessons.Blocks)-1].Text; last != writ.NoRoom {
 		t.Errorf("last answer: got %.80q, want the notice %.80q", last, writ.NoRoom)

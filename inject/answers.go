@@ -5,8 +5,8 @@ import (
 	"precept/internal/session"
 )
 
-// insertAnswers inserts the results of the agent's /lesson commands. A control session, which gets no lessons, gets
-// answers, too. If the request has no place for an answer, the answer waits for a later turn.
+// insertAnswers inserts the results of the agent's /lesson commands. A control session gets no lessons, but answers. If
+// the request has no place for an answer, the answer waits for a later turn.
 func (w *work) insertAnswers() {
 	advertise := w.in.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
@@ -27,7 +27,7 @@ func (w *work) insertAnswers() {
 	}
 }
 
-// maxAnswerBytes limits the answers of a session, because each answer stays in all later requests.
+// maxAnswerBytes limits a session's answers, because each answer stays in all later requests.
 const maxAnswerBytes = 128 << 10
 
 // answerText returns the waiting answers, or a short notice if the session has no room for them.

@@ -42,14 +42,14 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
-			t.Errorf("%s: retry of the first turn =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
+			t.Errorf("%s: first turn retried =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, escapeJSON(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, escapeJSON("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the second request is\n%s\nwant the hint once, both answers once before the result, and no waiting answer", d, second)
 		}
 		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {
-			t.Errorf("%s: retry of the second turn =\n%s\nwant\n%s", d, third, second)
+			t.Errorf("%s: second turn retried =\n%s\nwant\n%s", d, third, second)
 		}
 	}
 }
@@ -76,10 +76,10 @@ func TestTokenEstimateIsAQuarterOfTheBytes(t *testing.T) {
 		cfg := inject.Config{BudgetBytes: budget}
 		block := cfg.Block(l, &text, nil)
 		if shown, bytes := cfg.Present(l, &text, nil), len(inject.LessonLines(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
-			t.Errorf("budget of %d bytes: Tokens = %d, want a quarter of the lesson's %d bytes", budget, shown.Tokens, bytes)
+			t.Errorf("budget %d bytes: Tokens = %d, want a quarter of the lesson's %d bytes", budget, shown.Tokens, bytes)
 		}
 		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {
-			t.Errorf("budget of %d bytes: got a block of %d bytes, want a block within the budget: %t", budget, len(block), fits)
+			t.Errorf("budget %d bytes: got a %d-byte block, want a block within the budget: %t", budget, len(block), fits)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// sessionCategory returns "agent|model family|length class of the first message". A baseline reward is estimated for
-// each category. The parts of a category are known before the first random decision, so no lesson can affect them.
+// sessionCategory returns "agent|model family|length class", with the first message's length class. A baseline reward
+// is estimated for each category. All three are known before the first random decision, so no lesson can affect them.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
 	size := 0
 	for _, w := range req.NewUserTexts() {
@@ -18,8 +18,8 @@ func sessionCategory(rec *session.Record, req *wire.Request) string {
 	return trial.Category(shorten(rec.Identity.Agent), shorten(modelFamily(req.Model)), lengthClass(size))
 }
 
-// lengthClass returns the class of a message by its length. Typical messages are a question (s), a task (m), a
-// specification (l) and a document (xl).
+// lengthClass returns a message's class by length. Typical messages are a question (s), a task (m), a specification (l)
+// and a document (xl).
 func lengthClass(size int) string {
 	switch {
 	case size < 100:
@@ -44,7 +44,7 @@ func modelFamily(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// shorten limits s, because a client chooses s, and the result becomes part of a counter's name.
+// shorten limits s, because a client chooses s, and the result becomes part of a counter name.
 func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

@@ -5,7 +5,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Style is the wording of a block of lessons.
+// Style is a lesson block's wording.
 type Style string
 
 // The styles.
@@ -14,24 +14,24 @@ const (
 	Pitfalls Style = "pitfalls" // between "[KNOWN PITFALLS ...]" and "[END KNOWN PITFALLS]"
 )
 
-// Placement is the place of lessons that the user's words triggered.
+// Placement is where lessons triggered by the user's words go.
 type Placement string
 
 // The placements.
 const (
 	InMessage Placement = "message" // before the user's own words; keeps the prompt cache valid
-	InSystem  Placement = "system"  // at the end of the system prompt, which then differs per session and defeats the prompt cache
+	InSystem  Placement = "system"  // at the end of the system prompt; it then differs per session and defeats the prompt cache
 )
 
 // Config is the operator's configuration.
 type Config struct {
 	Style              Style     // "" is Advice
 	Placement          Placement // "" is InMessage
-	BudgetBytes        int       // maximum size of one block; a session gets at most twice this size. 0 means 2 KiB.
+	BudgetBytes        int       // maximum block size; a session gets at most twice this size. 0 means 2 KiB.
 	NoLoopDetection    bool
 	NoCautions         bool           // a lesson's results never turn it into a caution (an approach to avoid)
 	AdvertiseCommands  bool           // inform agents about /lesson commands
-	Tags               *lesson.Tagger // derives tags from the text of a turn; may be nil
+	Tags               *lesson.Tagger // derives tags from a turn's text; may be nil
 	InjectByLikeness   bool           // inject lessons with like: true that match by likeness (similar words)
 	SystemPromptAgents []string       // name patterns of agents that put the task into the system prompt
 	Bandit             bandit.Config

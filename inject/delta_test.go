@@ -7,8 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// With previous_response_id, equal words after a reply are a new turn. The provider already has the block of the first
-// turn.
+// With previous_response_id, equal words after a reply are a new turn. The provider already has the first turn's block.
 func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
@@ -37,11 +36,11 @@ func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
 	}
 }
 
-// Providers store the list of a request, but not the instructions.
+// Providers store a request's list, but not the instructions.
 func TestInstructionsBlockIsInsertedIntoEveryDeltaRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string
-		edits       int // edits of the next request
+		edits       int // edits to the next request
 	}{
 		"instructions in both requests":       {`"instructions":"Be good.","input":"please deploy"`, `"instructions":"Be good.",`, 1},
 		"no system prompt":                    {`"input":"please deploy"`, ``, 1},
@@ -51,7 +50,7 @@ func TestInstructionsBlockIsInsertedIntoEveryDeltaRequest(t *testing.T) {
 		cfg.Placement = InSystem
 		s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 		if p := s.plan([]byte(`{"model":"m",` + tc.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
-			t.Fatalf("%s: edits of the first request: got %+v, want one in the system prompt", name, p.Edits)
+			t.Fatalf("%s: first request's edits: got %+v, want one in the system prompt", name, p.Edits)
 		}
 		s.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
 		p := s.plan([]byte(`{"model":"m",` + tc.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))

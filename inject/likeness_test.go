@@ -29,7 +29,7 @@ func injectBySimilarity() Config {
 
 const similarWords = "why do stale entries stay in the cache?"
 
-// The arm (treatment) of a similarity match has the suffix ~like.
+// A similarity match's arm (treatment) has the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage(similarWords, false)
@@ -44,7 +44,7 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("some cache entries are stale", false)
 	if p := s.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
-		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block of caches", p)
+		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block for caches", p)
 	}
 }
 

@@ -34,7 +34,7 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// If interleaved is true, each result follows its call; otherwise the results follow all calls.
+// If interleaved is true, each result follows the call; otherwise the results follow all calls.
 func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -169,7 +169,7 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// minDuration returns the shortest duration of several runs with a request of size n.
+// minDuration returns the shortest of several runs with a request of size n.
 func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))

@@ -17,11 +17,10 @@ type loop struct {
 	detect.Loop
 
 	spot    spot
-	isFirst bool // first loop of the session
+	isFirst bool // the session's first loop
 }
 
-// findLoops returns the number of new loops. A loop without a warning is recorded as well, so that the loop is counted
-// once.
+// findLoops counts the new loops. A loop without a warning is recorded as well, so that the loop is counted once.
 func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
@@ -60,8 +59,8 @@ func (w *work) insertWarnings() {
 	}
 }
 
-// detectLoops returns the loops. A delta request contains only new items, so the detector continues from its state
-// after the previous turn.
+// detectLoops returns the loops. A delta request contains only new items, so the detector continues where the previous
+// turn ended.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	if !w.input.Request.Delta {
 		state.DeltaState = nil

@@ -32,7 +32,7 @@ func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 				}
 			}
 			if s.rec.Lessons.Loops.Count != 1 || len(s.rec.Assignment.Picks) != 1 || s.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("loops = %+v, assignment = %+v, want one loop and one pick of arm %q",
+				t.Errorf("loops = %+v, assignment = %+v, want one loop and one pick for arm %q",
 					s.rec.Lessons.Loops, s.rec.Assignment, trial.LoopArm)
 			}
 		})
@@ -50,7 +50,7 @@ func TestRetryCountsNoSecondLoop(t *testing.T) {
 	}
 	for range 3 {
 		if p := s.send(); p.Loops != 0 || len(p.Edits) != 1 {
-			t.Errorf("plan of a retry = %+v, want no new loop and only the earlier warning", p)
+			t.Errorf("retry plan = %+v, want no new loop and only the earlier warning", p)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		s.addCallWithResult("ls", "x", false)
 		retry := s.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: edits of the next turn = %+v, want %+v", form, retry.Edits, p.Edits)
+			t.Errorf("%s: next turn's edits = %+v, want %+v", form, retry.Edits, p.Edits)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 				s.addCallWithResult(command, "it", true)
 				p := s.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
-					t.Errorf("failure %d: the plan = %+v, want no edit, and a new loop only at the second failure of each command", i+1, p)
+					t.Errorf("failure %d: plan = %+v, want no edit, and a new loop only at each command's second failure", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != tc.state) {
 					t.Errorf("lessons at the second failure = %+v, want one in state %q", p.Lessons, tc.state)
@@ -112,7 +112,7 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	}
 }
 
-// A delta request contains only new items, so the session keeps the state of the detection.
+// A delta request contains only new items, so the session keeps the detector's state.
 func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(), "s")
 	s.plan([]byte(`{"model":"m","input":"build"}`))
@@ -126,7 +126,7 @@ func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 			t.Errorf("failure %d: the plan = %+v, want a warning at failures 2 and 4", i+1, p)
 		}
 		if retry := s.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("retry of failure %d: plan = %+v, want edits %v", i+1, retry, p.Edits)
+			t.Errorf("failure %d retried: plan = %+v, want edits %v", i+1, retry, p.Edits)
 		}
 	}
 }
@@ -149,6 +149,6 @@ func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
 		}
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
-		t.Errorf("messages with a warning = %v, want only the result of call_3, naming make", warned)
+		t.Errorf("messages with a warning = %v, want only call_3's result, naming make", warned)
 	}
 }

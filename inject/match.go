@@ -17,10 +17,10 @@ import (
 
 const (
 	maxMatched   = 128           // lessons that can match in one session
-	trialEpsilon = trial.Epsilon // probability of withholding if a trial sets none
+	trialEpsilon = trial.Epsilon // withholding probability if a trial sets none
 )
 
-// spot is a position for a block, with the anchor by which later turns find the position.
+// spot is a position for a block, and the anchor that leads later turns to the position.
 type spot struct {
 	item, block int
 	anchor      wire.Anchor
@@ -33,7 +33,7 @@ type matchedLesson struct {
 }
 
 // insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
-// spot for a block is not matched, so that its lessons can match in a later turn.
+// spot for a block is not matched, so that lessons can match it in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -83,10 +83,10 @@ func (w *work) insertLessons() {
 	w.recordMatches(matches, picks)
 }
 
-// meaningKey is the key for lessons that match by meaning, in place of the id of a call.
+// meaningKey is the key for lessons that match by meaning, in place of a call id.
 const meaningKey = "\x00meaning"
 
-// matchByMeaning returns the lessons that match earlier words of the session by meaning. Their spot, before the user's
+// matchByMeaning returns the lessons that match the session's earlier words by meaning. Their spot, before the user's
 // words or at the top of the first tool result, is added to spots.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.MeaningMatches) == 0 || q.LimitExceeded {
@@ -120,7 +120,7 @@ func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	return matched
 }
 
-// otherPreceptSlugs returns the lessons that a precept between the agent and this one has inserted.
+// otherPreceptSlugs returns the lessons inserted by a precept between the agent and this one.
 func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -147,8 +147,8 @@ func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// buildQuery returns the query of the new content, and the spots for blocks by the id of the tool call. The spot for
-// matches in the user's words has the key "".
+// buildQuery returns the query for the new content, and the spots for blocks by tool call id. The spot for matches in
+// the user's words has the key "".
 func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	claim := &w.input.Claim
 	q := lesson.Query{
@@ -205,8 +205,7 @@ func (w *work) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// action returns the lesson as an action of the bandit. The parent is the first lesson of l.Supersedes that the book
-// contains.
+// action returns the lesson as a bandit action. The parent is the first lesson in l.Supersedes that the book contains.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -228,7 +227,7 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 // estimateTokens assumes four bytes per token.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// availableBytes returns the size that the new picks may take in the block and the session. Withheld picks count like
+// availableBytes returns how many bytes the new picks may take in the block and the session. Withheld picks count like
 // injected picks, so that the size does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
@@ -238,8 +237,8 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 	return remaining
 }
 
-// totalFrameBytes returns the maximum size of the blocks without their lessons. Each spot has at most one block, and
-// there are at most as many blocks as picks.
+// totalFrameBytes returns the maximum size of the blocks without lessons. Each spot has at most one block, and there
+// are at most as many blocks as picks.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {
@@ -249,7 +248,7 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 }
 
 // decide chooses lessons, and decides at random which of them are withheld. It stores these picks in the session's
-// unit, and returns the picks of the turn. A session also gets those picks of the unit's other sessions that match.
+// unit, and returns this turn's picks. A session also gets the matching picks from the unit's other sessions.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit
@@ -319,7 +318,7 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	return picks[i], true
 }
 
-// recordMatches adds each matching lesson to the plan with its state: injected, withheld, control, or matched (not
+// recordMatches adds each matching lesson to the plan with a state: injected, withheld, control, or matched (not
 // picked).
 func (w *work) recordMatches(matches []matchedLesson, picks []trial.Pick) {
 	control := false

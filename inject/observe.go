@@ -9,8 +9,8 @@ import (
 	"precept/internal/session"
 )
 
-// observe adds the loops, errors and corrections in the new content to the sums of the session's unit. The call
-// precedes the turn's picks, so that the content that triggers a pick is not an outcome of the pick. Refused sessions
+// observe adds the loops, errors and corrections in the new content to the sums kept by the session's unit. It runs
+// before this turn's picks, so that the content that triggers a pick is not an outcome of the pick. Refused sessions
 // are also observed: only treated sessions are refused, so leaving them out would bias the comparison.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
@@ -52,7 +52,7 @@ func (w *work) measuredSlugs() (slugs []string) {
 	return slugs
 }
 
-// findNewErrors returns the tool errors that no earlier request of the session contained.
+// findNewErrors returns the tool errors that no earlier request in the session contained.
 func (w *work) findNewErrors() (out []lesson.ErrorText) {
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
@@ -76,8 +76,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns the given slugs whose lessons are about one of the errors: the error of these lessons occurred
-// again.
+// recurredSlugs returns the given slugs of lessons about one of the errors: the lesson's error occurred again.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil
@@ -107,7 +106,7 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 	return out
 }
 
-// startMeasuring starts the measurement of new picks, regardless of their random decisions.
+// startMeasuring starts measuring new picks, regardless of the random decisions.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	u.RecordActivity(w.input.Now)
 	for i := range picks {

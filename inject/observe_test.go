@@ -15,14 +15,14 @@ func newErrorLesson(slug, pattern string) *lesson.Lesson {
 	return l
 }
 
-// outcomesAtClose returns the outcomes of the pick as if the session closed now.
+// outcomesAtClose returns the pick's outcomes as if the session closed now.
 func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Measurement {
 	t.Helper()
 	a := s.rec.Assignment.Clone()
 	a.Observe(s.rec.Thread.Totals)
 	p, ok := a.Pick(slug)
 	if !ok {
-		t.Fatalf("assignment = %+v, want a pick of %s", a, slug)
+		t.Fatalf("assignment = %+v, want a pick for %s", a, slug)
 	}
 	return p.Measurement
 }
@@ -77,7 +77,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	}
 }
 
-// Without the later failures of refused sessions, the lesson would seem better than it is.
+// Without the later failures in refused sessions, the lesson would seem better than it is.
 func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
 	s.agent.addUserMessage("build", false)
@@ -92,7 +92,7 @@ func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 		s.plan(s.agent.body())
 	}
 	if w := s.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
-		t.Errorf("outcomes of the refused session = %+v, want a recurrence, 2 errors and a loop", w)
+		t.Errorf("refused session's outcomes = %+v, want a recurrence, 2 errors and a loop", w)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	s.addCallWithResult("make", "error: omega", true)
 	s.send()
 	if w := s.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
-		t.Errorf("outcomes of the lesson plain = %+v, want 1 error and no recurrence", w)
+		t.Errorf("plain lesson's outcomes = %+v, want 1 error and no recurrence", w)
 	}
 	if w := s.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
-		t.Errorf("outcomes of the distilled lesson = %+v, want a recurrence", w)
+		t.Errorf("distilled lesson's outcomes = %+v, want a recurrence", w)
 	}
 }

@@ -36,54 +36,54 @@ func (in *Injector) Config() Config { return in.cfg }
 // Reasons for a plan without insertions.
 const (
 	SkipOff       = "off"      // the request has the header Precept-Inject: off
-	SkipRefused   = "refused"  // the upstream refused a changed request of this session
-	SkipExcluded  = "excluded" // the session is outside of the experiment
+	SkipRefused   = "refused"  // the upstream refused a changed request in this session
+	SkipExcluded  = "excluded" // the session is outside the experiment
 	SkipControl   = "control"
 	SkipNoMatch   = "no_match" // no lesson has matched yet
 	SkipWithheld  = "withheld"
-	SkipNotPicked = "not_picked" // no match was picked, because of expected benefit or budget
-	SkipEarlier   = "earlier"    // the provider has the earlier blocks, or the agent removed their messages
+	SkipNotPicked = "not_picked" // nothing was picked, because of expected benefit or budget
+	SkipEarlier   = "earlier"    // the provider has the earlier blocks, or the agent removed the messages
 )
 
-// Plan is the change of one request, without pointers into the request.
+// Plan is the change to one request, without pointers into the request.
 type Plan struct {
 	Kind       session.TurnKind
-	Edits      []wire.Edit // insertions; edits at one position keep their order
-	Cuts       []wire.Cut  // deletions of measured sections of rules files
-	SkipReason string      // one of the Skip constants if Edits is empty, otherwise ""
+	Edits      []wire.Edit // insertions; edits at one position stay in order
+	Cuts       []wire.Cut  // deletions of measured rules sections
+	SkipReason string      // a Skip constant if Edits is empty, otherwise ""
 
 	Matched       []string // slugs that matched for the first time in the session
 	Injected      []string
 	Withheld      []string
-	Lessons       []sample.Lesson // matches of this turn with their states, stored with the exchange
-	Picks         []trial.Pick    // this turn's picks, with their random decisions
+	Lessons       []sample.Lesson // this turn's matches and states, stored with the exchange
+	Picks         []trial.Pick    // this turn's picks and random decisions
 	CutSlugs      []string
 	Loops         int  // new loops, with or without a warning
-	LimitExceeded bool // the matching stopped at its work limit, or the head is longer than rules.MaxHead
-	Answered      bool // has answers to /lesson commands, or their description
+	LimitExceeded bool // the matching reached the work limit, or the head is longer than rules.MaxHead
+	Answered      bool // has answers to /lesson commands, or describes the commands
 }
 
 // Changes reports whether the plan changes the request.
 func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 
-// Beliefs is the chooser of a tenant, with the measured results of each lesson.
+// Beliefs is a tenant's chooser, with each lesson's measured results.
 type Beliefs interface {
 	bandit.Beliefs
 	armEvidence
-	// NewMeasurement returns the measurement of a new pick. baseline holds the sums of the session at the pick.
+	// NewMeasurement starts measuring a new pick. baseline holds the session's sums at the pick.
 	NewMeasurement(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Totals) trial.Measurement
 }
 
-// Input holds the data of one turn for Plan and Replay, apart from the session's record. Lock order: the session's
+// Input holds the data for one turn, for Plan and Replay, apart from the session's record. Lock order: the session's
 // record, then the unit.
 type Input struct {
 	Request        *wire.Request
 	Claim          session.Claim
 	Book           *lesson.Book
 	Beliefs        Beliefs
-	Results        *detect.Results      // cached classifications of tool results; may be nil
+	Results        *detect.Results      // cached tool result classifications; may be nil
 	Unit           *session.Record      // record of the session's run; without a run nil or the session's own record
-	MeaningMatches []lesson.Resemblance // matches by meaning with earlier words of the session
+	MeaningMatches []lesson.Resemblance // matches by meaning with the session's earlier words
 	Rules          *rules.Registry      // sections under measurement; may be nil
 	Now            time.Time
 
@@ -91,8 +91,8 @@ type Input struct {
 	ReadsCommands bool // the reply is searched for /lesson commands
 }
 
-// Plan decides the changes of a turn's main request, and starts the turn in the record. The caller holds the lock of
-// the record.
+// Plan decides how a turn's main request is changed, and starts the turn in the record. The caller holds the record's
+// lock.
 func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: rec.Begin(input.Request, input.Now)}
 	w := work{in: in, rec: rec, input: input, plan: &p}
@@ -121,7 +121,7 @@ func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// passThroughReason returns why the request stays unchanged, or "". An excluded session keeps its earlier blocks.
+// passThroughReason returns why the request stays unchanged, or "". An excluded session keeps earlier blocks.
 func (w *work) passThroughReason() string {
 	switch {
 	case w.rec.State.PassThrough:
@@ -145,7 +145,7 @@ func (w *work) hasCutSection() (found bool) {
 	return found
 }
 
-// freezeFacts stores facts of a session before its first random decision. A run gets the facts of its first session.
+// freezeFacts stores facts about a session before the first random decision. A run gets the first session's facts.
 func (w *work) freezeFacts() {
 	w.withUnitRecord(func(u *session.Record) {
 		isFirst := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
@@ -161,7 +161,7 @@ func (w *work) freezeFacts() {
 	})
 }
 
-// withUnitRecord calls fn with the locked record of the unit, which is the session's own record outside of a run.
+// withUnitRecord calls fn with the unit's locked record, the session's own record outside of a run.
 func (w *work) withUnitRecord(fn func(u *session.Record)) {
 	if w.input.Unit == nil || w.input.Unit == w.rec {
 		fn(w.rec)
@@ -188,23 +188,23 @@ func (in *Injector) RecordRefusal(rec *session.Record) {
 	rec.Lessons.Blocks = nil
 }
 
-// RecordRefusedCuts records that the upstream refused a request whose only changes were cut sections. The session keeps
-// its lessons; no further section is cut.
+// RecordRefusedCuts records that the upstream refused a request that was changed only by cut sections. The session
+// keeps the lessons; no further section is cut.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.NoDeletions, rec.State.Dirty = true, true
 	rec.Assignment.CutRefused = true
 }
 
-// work is the state of one call of Plan or Replay.
+// work is the state of one Plan or Replay call.
 type work struct {
 	in            *Injector
 	rec           *session.Record
 	input         Input
 	plan          *Plan
-	insertedSlugs map[string]bool // lessons in the blocks of this request
+	insertedSlugs map[string]bool // lessons in this request's blocks
 	loops         []loop          // set by findLoops
 
-	historyMoved *bool // whether messages of the previous turn have other indices now; nil before the check
+	historyMoved *bool // whether messages from the previous turn have other indices now; nil before the check
 }
 
 // addBlock inserts a block, and records the block for reinsertBlocks in later requests.
@@ -234,7 +234,7 @@ func (w *work) setSkipReason() {
 	}
 }
 
-// skipReason returns why the plan has no insertions. u is the record of the unit.
+// skipReason returns why the plan has no insertions. u is the unit's record.
 func (w *work) skipReason(u *session.Record) string {
 	a := &u.Assignment
 	if a.Control && a.Decided {

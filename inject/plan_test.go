@@ -40,7 +40,7 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 				t.Errorf("edit = %+v, want text %q and block -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf("lessons of the plan = %+v, want one injected with propensity 1 and arm %q", l, p.Picks[0].Arm)
+				t.Errorf("plan lessons = %+v, want one injected with propensity 1 and arm %q", l, p.Picks[0].Arm)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestLessonMatchesOncePerSession(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("deploy again", false)
 	if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
-		t.Errorf("second plan = %+v, want no match and one edit, the earlier block of deploy", p)
+		t.Errorf("second plan = %+v, want no match and one edit, deploy's earlier block", p)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 	s.agent.addResult(two, "Error: omega failed\nExit code 1", true)
 	p := s.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("edits = %+v, want one, of item 4", p.Edits)
+		t.Fatalf("edits = %+v, want one, to item 4", p.Edits)
 	}
 	if !strings.Contains(s.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(s.sent[4], "on-error") || strings.Contains(s.sent[3], "on-error") {
-		t.Errorf("request = %s, want on-error in the result of call_2 (item 4) and not in item 3", s.upstream())
+		t.Errorf("request = %s, want on-error in call_2's result (item 4) and not in item 3", s.upstream())
 	}
 }
 
@@ -165,15 +165,15 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 	s.book = newBook(activeLesson("deploy", "deploy", "x"))
 	if p := s.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
-		t.Errorf("plan of a retry = %+v, want no edits", p)
+		t.Errorf("retry plan = %+v, want no edits", p)
 	}
 	s.endTurn()
 	if p := s.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
-		t.Errorf("plan of a repeat = %+v, want no edits", p)
+		t.Errorf("repeat plan = %+v, want no edits", p)
 	}
 	s.agent.addUserMessage("hurry", false)
 	if p := s.send(); len(p.Edits) != 0 {
-		t.Errorf("plan of the next turn = %+v, want no edits", p)
+		t.Errorf("next turn's plan = %+v, want no edits", p)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 		t.Errorf("%d lessons are recorded as matched, want 50", n)
 	}
 	if n := strings.Count(s.upstream(), "A rather long sentence is here."); n < 30 {
-		t.Errorf("request has %d sentences, want at least 30 within the budget of 2 KiB", n)
+		t.Errorf("request has %d sentences, want at least 30 within the 2 KiB budget", n)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, s.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
-		t.Errorf("lessons of the plan = %+v, want the first withheld with propensity 0", p.Lessons)
+		t.Errorf("plan lessons = %+v, want the first withheld with propensity 0", p.Lessons)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("plan of the next turn = %+v, want one edit, of item 3", p)
+		t.Errorf("next turn's plan = %+v, want one edit, to item 3", p)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	}
 }
 
-// A compaction replaces the history by a summary. The lessons keep their earlier text.
+// A compaction replaces the history by a summary. The lessons keep the earlier text.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	s.agent.addUserMessage("deploy", false)
@@ -375,7 +375,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s.endTurn()
 	s.addCallWithResult("make", "omega", true)
 	if p := s.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf("plan = %+v, want the blocks of a and b", p)
+		t.Fatalf("plan = %+v, want blocks for a and b", p)
 	}
 	s.endTurn()
 	s.book = newBook(activeLesson("a", "deploy", "another text"))
@@ -393,7 +393,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 		}
 	}
 	if !strings.Contains(s.upstream(), `  | x\n`) {
-		t.Errorf("request =\n%s\nwant the earlier text x of lesson a", s.upstream())
+		t.Errorf("request =\n%s\nwant lesson a's earlier text x", s.upstream())
 	}
 	s.endTurn()
 	s.addCallWithResult("make", "x", false)
@@ -420,12 +420,12 @@ func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("go on", false)
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("edits of the main agent = %+v, want one, of item 1", p.Edits)
+		t.Errorf("main agent's edits = %+v, want one, to item 1", p.Edits)
 	}
 }
 
 // A delta request contains only new items, because the provider keeps the history. A block is therefore sent only in
-// the request of its turn. A request with the full list gets all blocks.
+// one request, in the turn that made it. A request with the full list gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
 	s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
@@ -452,13 +452,13 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	}
 	s.rec.AddReply(&wire.Reply{Complete: true})
 	if p = s.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
-		t.Fatalf("plan of the next turn = %+v, want no edit: the provider has the blocks", p)
+		t.Fatalf("next turn's plan = %+v, want no edit: the provider has the blocks", p)
 	}
 	p = s.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf("plan of the full list = %+v, want the blocks of a and b", p)
+		t.Fatalf("full list plan = %+v, want blocks for a and b", p)
 	}
 }
 
@@ -492,7 +492,7 @@ type fixedCounts struct {
 
 func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-// The book contains only the second of two superseded lessons, which is then the parent.
+// The book contains only the second of two superseded lessons, so that one is the parent.
 func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}

@@ -26,7 +26,7 @@ func manyLessons(edition string) *lesson.Book {
 	return newBook(all...)
 }
 
-// In any conversation, the messages of one turn are a prefix of the messages of the next turn.
+// In any conversation, one turn's messages are a prefix of the next turn's messages.
 func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {

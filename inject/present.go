@@ -7,28 +7,28 @@ import (
 	"precept/inject/lesson"
 )
 
-// Presentation is the form in which a lesson is shown. Each form has its own arm (treatment), because sessions with
-// different texts must not be counted together.
+// Presentation is the form in which a lesson is shown. Each form has an arm (treatment) of its own, because sessions
+// with different texts must not be counted together.
 type Presentation struct {
 	Arm         trial.Arm
 	Caution     bool
-	Tokens      int // estimated tokens of one injection
+	Tokens      int // estimated tokens per injection
 	adviceLimit int // maximum bytes; negative if not even the title fits
 }
 
 type armEvidence interface {
-	// CautionEvidence returns two sums over the arm's sessions: how far rewards were above, and below, the rewards of
+	// CautionEvidence returns two sums over the arm's sessions: how far rewards were above, and below, the rewards in
 	// sessions without the lesson. Both are 0 unless the difference is significant.
 	CautionEvidence(arm trial.Arm) (better, worse float64)
-	// TrialBegan reports whether the planned trial has a session with a reward.
+	// TrialBegan reports whether the planned trial has a rewarded session.
 	TrialBegan(arm trial.Arm, name string) bool
 }
 
-// Present returns the current presentation of a lesson. If p is not nil, the evidence of p may turn advice into a
-// caution; counts in the lesson's file are ignored.
+// Present returns a lesson's current presentation. If p is not nil, evidence in p may turn advice into a caution;
+// counts in the lesson file are ignored.
 //
-// The arm of full text as advice is the slug with a hash of the text. Every other presentation adds a suffix. After the
-// first reward in a planned trial, the presentation stays until a person decides about the lesson.
+// The arm for full text as advice is the slug with a hash of the text. Every other presentation adds a suffix. After
+// the first reward in a planned trial, the presentation stays until a person decides about the lesson.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Presentation {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -41,7 +41,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	if c.Placement == InSystem {
 		s.Arm += ".system"
 	}
-	// Shorten the lesson as if it were alone in its block: other lessons must not change its text.
+	// Shorten the lesson as if it were alone in the block: other lessons must not change its text.
 	rendered := line{text: text}
 	if room := budget - c.Style.frameBytes(); rendered.size(maxAdvice) > room {
 		s.adviceLimit = rendered.adviceLimitFor(room)
@@ -62,10 +62,10 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	return s
 }
 
-// cautionSuffix marks a caution whose file does not have the outcome failure.
+// cautionSuffix marks a caution without the outcome failure in the lesson file.
 const cautionSuffix = ".caution"
 
-// isCautionByCounts reports whether evidence makes the lesson a caution. A planned trial keeps its presentation,
+// isCautionByCounts reports whether evidence makes the lesson a caution. A planned trial keeps the presentation,
 // because a change would start a second, unplanned trial.
 func isCautionByCounts(adviceArm trial.Arm, trialName string, p armEvidence) bool {
 	switch {
@@ -78,7 +78,7 @@ func isCautionByCounts(adviceArm trial.Arm, trialName string, p armEvidence) boo
 	return worse > better
 }
 
-// Block returns the block of a session with only this lesson, or "" if not even the title fits.
+// Block returns a session's block with only this lesson, or "" if not even the title fits.
 func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p armEvidence) string {
 	s := c.Present(l, text, p)
 	if s.adviceLimit < 0 {

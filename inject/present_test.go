@@ -50,7 +50,7 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("text of %s beside %d other lessons =\n%s\nwant the same as beside fewer lessons:\n%s", slug, n, got, first[slug])
+					t.Errorf("%s text beside %d other lessons =\n%s\nwant the same as beside fewer lessons:\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}
@@ -114,12 +114,12 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {
-		t.Fatalf("presentation = %+v, want a caution with an arm other than that of %+v", caution, advice)
+		t.Fatalf("presentation = %+v, want a caution with an arm other than %+v's", caution, advice)
 	}
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
 	adviceMean := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
 	if cautionMean := c.Posterior(k).Mean; adviceMean >= 0 || cautionMean <= 0 || cautionMean > 0.01 {
-		t.Errorf("mean of the advice = %v, want < 0; mean of the caution = %v, want in (0, 0.01]", adviceMean, cautionMean)
+		t.Errorf("advice mean = %v, want < 0; caution mean = %v, want in (0, 0.01]", adviceMean, cautionMean)
 	}
 }
 
@@ -155,14 +155,14 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	}
 	checkArm("during the trial", advice.Arm)
 	addPicks(advice.Arm, 200, 300, 0, 1)
-	checkArm("after the end of the trial", advice.Arm)
+	checkArm("after the trial's end", advice.Arm)
 	l.Plan.Picks = 0
-	checkArm("trial without a planned number of picks", advice.Arm+".caution")
+	checkArm("trial without planned picks", advice.Arm+".caution")
 	l.State = lesson.Active
 	checkArm("after a human decision", advice.Arm+".caution")
 
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 100, Started: time.Unix(2000, 0)}
-	checkArm("start of a second trial", advice.Arm+".caution")
+	checkArm("second trial started", advice.Arm+".caution")
 	addPicks(advice.Arm+".caution", 300, 310, 1, 0)
 	addPicks(advice.Arm, 310, 311, 1, 0)
 	checkArm("second trial with picks as advice", advice.Arm)

@@ -10,8 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The fixed parts of a block. A changed byte invalidates the prompt cache of every live session; golden tests prevent
-// this.
+// The fixed parts of a block. A changed byte invalidates every live session's prompt cache; golden tests prevent this.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	adviceEnd    = "End of lessons.\n\n"
@@ -23,7 +22,7 @@ const (
 
 const maxAdvice = lesson.MaxAdvice
 
-// line is one lesson in a block: its title, and its indented advice.
+// line is one lesson in a block: the title, and the indented advice.
 type line struct {
 	text        *lesson.Text
 	caution     bool
@@ -40,7 +39,7 @@ func (s Style) frameBytes() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the size of the lesson in a block, if the advice has at most limit bytes.
+// size returns the lesson's size in a block, if the advice has at most limit bytes.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
@@ -89,7 +88,7 @@ func (l *line) write(b *strings.Builder, limit int) {
 	}
 }
 
-// LessonLines returns the lines of one lesson in a rendered block, or "".
+// LessonLines returns one lesson's lines in a rendered block, or "".
 func LessonLines(block, slug string) string {
 	head := "- [" + slug + "] "
 	start := strings.Index("\n"+block, "\n"+head)

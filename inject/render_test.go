@@ -59,7 +59,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
 	if got := Advice.block(l); got != want {
-		t.Errorf("block of the lessons in another order =\n%s\nwant\n%s", got, want)
+		t.Errorf("block for reordered lessons =\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("block has line %q, want only fixed lines and lines of the lesson s:\n%s", part, block)
+					t.Fatalf("block has line %q, want only fixed lines and lines from the lesson s:\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {
@@ -95,7 +95,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 				t.Fatalf("block = %q, want \".\" or \"]\" and two line feeds at the end", block)
 			}
 			if size := style.frameBytes() + l.size(maxAdvice); len(block) > size {
-				t.Fatalf("block has %d bytes, want at most the estimate of %d", len(block), size)
+				t.Fatalf("block has %d bytes, want at most %d as estimated", len(block), size)
 			}
 		}
 	})
@@ -112,7 +112,7 @@ func TestLessonLinesReturnsTheLinesOfOneLesson(t *testing.T) {
 			}
 		}
 		if got := LessonLines(block, "no-such"); got != "" {
-			t.Errorf("LessonLines of a missing lesson = %q, want an empty text", got)
+			t.Errorf("LessonLines(missing lesson) = %q, want an empty text", got)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestSizeMatchesWrittenBytes(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s, limit %d: write wrote %d bytes, want %d, the result of size", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s, limit %d: write wrote %d bytes, want %d as size returns", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {

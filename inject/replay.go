@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// reinsertBlocks inserts the blocks of earlier turns, each at its anchor.
+// reinsertBlocks inserts the blocks from earlier turns, each at its anchor.
 func (w *work) reinsertBlocks() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
@@ -15,7 +15,7 @@ func (w *work) reinsertBlocks() {
 			continue
 		}
 		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
-			b.Turn = w.rec.Thread.Turns // the repeated turn counts as a new turn, and its block moves along
+			b.Turn = w.rec.Thread.Turns // the repeated turn counts as a new turn, and the block moves along
 		}
 		item, block, ok := w.findBlock(b)
 		if !ok {
@@ -31,9 +31,9 @@ func (w *work) reinsertBlocks() {
 	}
 }
 
-// Replay returns the plan for a side request that repeats the history of a session, with the session's blocks, so that
-// the request begins with the text in the provider's cache. The request does not count as a turn. The caller holds the
-// lock of the record.
+// Replay returns the plan for a side request that repeats a session's history, with the session's blocks, so that the
+// request begins with the text in the provider's cache. The request does not count as a turn. The caller holds the
+// record's lock.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: input, plan: &p}
@@ -47,8 +47,8 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 }
 
 // needsInsertion reports whether this request lacks the block. A delta request contains only new items, and the
-// provider has the history with its blocks, so the block is missing only if its first request is repeated. Instructions
-// are not stored, so a block in the instructions is always due.
+// provider has the history with the blocks, so a block is missing only if the request that brought it is repeated.
+// Instructions are not stored, so a block in the instructions is always due.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
@@ -63,7 +63,7 @@ func (w *work) needsInsertion(b *session.Block) bool {
 	return false
 }
 
-// findBlock returns the position of a block. If the anchor was missing in the previous turn, only its former index is
+// findBlock returns a block's position. If the anchor was missing in the previous turn, only the former index is
 // searched. Otherwise a sub-agent with the main agent's session name would cause a full search in every turn.
 func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
@@ -75,8 +75,8 @@ func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// findRewritten finds a block whose message the agent has rewritten, such as a first message with retrieved text. If
-// the other messages kept their indices, the block stays at its index with a new anchor.
+// findRewritten finds a block in a message that the agent has rewritten, such as a first message with retrieved text.
+// If the other messages kept their indices, the block stays at its index with a new anchor.
 func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
@@ -107,8 +107,8 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 // maxReinserted limits the blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts the blocks that a compaction removed, before the newest user message. The block of a lesson
-// that was edited since keeps its old text, because the new text is a different arm (treatment).
+// reinsertCompacted inserts the blocks that a compaction removed, before the newest user message. A lesson edited since
+// then keeps the old text in the block, because the new text is a different arm (treatment).
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return

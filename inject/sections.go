@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section of a rules file, found in the head of the request (wire.Request.Head).
+// headSection is a registered section found in the request's head (wire.Request.Head).
 type headSection struct {
 	section *rules.RegisteredSection
 	lines   []string
@@ -20,7 +20,7 @@ type headSection struct {
 	cut     bool // the random decision removes the section; false also before the decision
 }
 
-// cutSections plans the removal of rules sections. A section's random decision is made in the unit's first turn with
+// cutSections plans which rules sections are removed. A section's random decision is made in the unit's first turn with
 // the section, if the unit started after the measurement began, and holds for all later requests. A section stays
 // unless the request contains exactly one copy, and all sections stay in a head that is too long.
 func (w *work) cutSections() {
@@ -69,11 +69,11 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayFlipSections reports whether the unit may make random decisions about sections. A unit in the comparison of
-// control and treatment keeps all sections.
+// mayFlipSections reports whether the unit may make random decisions about sections. A unit that takes part in
+// comparing control and treatment keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
-// dropEmptyingSections drops a passage's sections from found if their removal could leave an empty part. Some APIs
+// dropEmptyingSections drops a passage's sections from found if removing them could leave an empty part. Some APIs
 // refuse an empty part.
 func dropEmptyingSections(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
@@ -106,7 +106,7 @@ func (s *headSection) locate(head []wire.Passage) bool {
 	return count == 1
 }
 
-// flipSections makes and stores the random decisions of sections that have none.
+// flipSections makes and stores random decisions for undecided sections.
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
@@ -119,7 +119,7 @@ func (w *work) flipSections(found []headSection) {
 	if len(picks) == 0 {
 		return
 	}
-	var earlier []trial.Pick // decisions of other sessions since removableSections
+	var earlier []trial.Pick // other sessions' decisions since removableSections
 	w.withUnitRecord(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
@@ -153,8 +153,8 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// planCuts plans the removal of sections, and of headings that lose all their content. A passage keeps its sections if
-// a part would be empty.
+// planCuts plans to remove sections, and headings left without content. A passage keeps its sections if a part would be
+// empty.
 func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span

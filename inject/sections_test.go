@@ -135,7 +135,7 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	}
 }
 
-// newCutSession returns a session whose first request lost both sections.
+// newCutSession returns a session that lost both sections in the first request.
 func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
@@ -144,7 +144,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 			return s
 		}
 	}
-	t.Fatal("both sections were cut in none of 100 sessions, want at least one")
+	t.Fatal("no session in 100 lost both sections, want at least one")
 	return nil
 }
 
@@ -176,7 +176,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 			s.noLearning = true
 			return s
 		}, rulesFile, 0},
-		{"session was assigned before its first section", func() *sectionSession {
+		{"session was assigned before the first section", func() *sectionSession {
 			s := newSession("x")
 			s.rec.Assignment.Decided = true
 			return s
@@ -211,7 +211,7 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
-			t.Fatalf("run %d: prompt of the second session = %[3]q, want %[2]q", i, first, second)
+			t.Fatalf("run %d: second session's prompt = %[3]q, want %[2]q", i, first, second)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 		t.Errorf("prompt after the stop = %q, want %q", got, before)
 	}
 	if _, p := newSectionSession(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
-		t.Errorf("picks of a new session = %+v, want none", p.Picks)
+		t.Errorf("new session's picks = %+v, want none", p.Picks)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestExcludedSessionKeepsItsCuts(t *testing.T) {
 	}
 }
 
-// Such a session takes no part in the comparison of treated and control sessions.
+// Such a session takes no part in comparing treated and control sessions.
 func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection)
 	for _, control := range []float64{0, 1} {

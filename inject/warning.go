@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// maxWarningArgs is the length of the quoted arguments in bytes.
+// maxWarningArgs limits the quoted arguments, in bytes.
 const maxWarningArgs = 300
 
 // loopWarning returns the warning about a loop. The warning depends on l only, so that all replicas insert identical

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Some servers number the calls of each reply from zero, and some agents send only the newest steps. A block must stay
-// at the result that triggered its lesson.
+// Some servers number the calls in each reply from zero, and some agents send only the newest steps. A block must stay
+// at the result that triggered the lesson.
 func TestBlockStaysAtItsResultWhenOldStepsAreDropped(t *testing.T) {
 	const failed, window, steps = 3, 5, 12
 	body := func(from, to int) []byte {

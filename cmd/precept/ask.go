@@ -25,16 +25,16 @@ const adminTimeout = 5 * time.Second
 
 const maxResponse = 64 << 20
 
-// errNoServer reports that run.json is missing, or that its server does not answer.
+// errNoServer reports that run.json is missing, or that the server named there does not answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin sends a GET request to the admin listener whose address is in run.json. If no server answers, the error
-// wraps errNoServer, and the caller may read the store instead. The caller must report every other error, such as a
-// refused token.
+// askAdmin sends a GET request to the admin listener named in run.json. If no server answers, the error wraps
+// errNoServer, and the caller may read the store instead. The caller must report every other error, such as a refused
+// token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := adminToken(cfg) // the response 401 to a missing token names the remedy
+		token, _ := adminToken(cfg) // a missing token ends in a 401 response that names the remedy
 		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
 		if err = (adminClient{runFile.AdminURL, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
@@ -52,7 +52,7 @@ func decodeJSON(target any) func(io.Reader) error {
 
 type adminClient struct{ base, token string }
 
-// runningServer returns the client of the server that has locked the data directory.
+// runningServer returns a client for the server that has locked the data directory.
 func runningServer(cfg *configs.Config) (adminClient, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxResponse))
 }
 
-// sendRequest sends a request to the server. It bypasses the proxy that the environment configures.
+// sendRequest sends a request to the server, never through the environment's proxy.
 func sendRequest(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {

@@ -18,12 +18,12 @@ import (
 // checkResult is the output of check --json.
 type checkResult struct {
 	OK           bool             `json:"ok"`
-	Config       string           `json:"config,omitempty"` // hash of the configuration
+	Config       string           `json:"config,omitempty"` // configuration hash
 	File         string           `json:"config_file,omitempty"`
 	Faults       configs.Faults   `json:"faults,omitempty"`
 	Lessons      int              `json:"lessons"`
 	Broken       []lesson.Problem `json:"broken_lessons,omitempty"`
-	LessonsError string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
+	LessonsError string           `json:"lessons_error,omitempty"` // why the lessons cannot be read
 }
 
 func (inv *invocation) checkCommand() *cobra.Command {
@@ -110,7 +110,7 @@ func writeJSONResult(out io.Writer, v any, ok bool) error {
 	return failedUnless(ok)
 }
 
-// failedUnless returns an error with exit code 1 and no text, for a command that has already printed its result.
+// failedUnless returns an error with exit code 1 and no text, for a command that has already printed the result.
 func failedUnless(ok bool) error {
 	if ok {
 		return nil

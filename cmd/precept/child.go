@@ -16,17 +16,17 @@ import (
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
-	exitSignalBase  = 128 // plus the number of the signal
+	exitSignalBase  = 128 // plus the signal number
 )
 
-// outputGrace is the maximum time between the end of a child and the end of its output. Without this limit, precept
-// would wait forever for a background process that has inherited the output.
+// outputGrace bounds the wait for a child's output after the child exits. Without this limit, precept would wait
+// forever for a background process that inherited the output.
 const outputGrace = 2 * time.Second
 
 // child is a program that precept runs in the foreground, with precept's terminal, signals and exit status.
 type child struct {
 	args           []string
-	env            []string // nil means the environment of precept
+	env            []string // nil means precept's own environment
 	in             io.Reader
 	stdout, stderr io.Writer
 }
@@ -81,7 +81,7 @@ func startFailureCode(err error) int {
 	return exitNotRunnable
 }
 
-// exitCode returns the child's exit code, or 128 plus the number of the signal that ended the child, as shells do.
+// exitCode returns the child's exit code, or 128 plus the number of the terminating signal, as shells do.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

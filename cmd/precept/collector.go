@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// collectorBounds define GOGC (the growth of the heap, in percent, after which the garbage collector runs) as a
-// function of the live heap. With Go's default of 100, the collector would run very often on the small heap of a proxy.
-// A percentage that suits a small heap would triple a large heap for no gain.
+// collectorBounds derive GOGC from the live heap. GOGC is the heap growth, in percent, that triggers the garbage
+// collector. With Go's default of 100, the collector would run very often on a proxy's small heap. A percentage that
+// suits a small heap would triple a large heap for no gain.
 //
-// A memory limit does not help: it counts the gaps between small objects, and a server with thousands of lessons has
-// many gaps after its start.
+// A memory limit does not help: it counts the gaps between small objects, and a server with thousands of lessons starts
+// with many gaps.
 type collectorBounds struct {
 	maxGrowth int    // maximum growth in percent, for a small heap
 	minGrowth int    // minimum growth, for a large heap
-	minGoal   uint64 // size in bytes to which a small heap may grow
-	maxSlack  uint64 // maximum growth in bytes of a medium heap
+	minGoal   uint64 // a small heap may grow to this many bytes
+	maxSlack  uint64 // maximum growth of a medium heap in bytes
 }
 
 // serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
@@ -45,8 +45,8 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets GOGC after each garbage collection: the runtime calls the cleanup of an unreachable object after
-// a collection. It stops when GOGC differs from last, because another caller has changed it.
+// afterCollection sets GOGC after each garbage collection: the runtime then calls the cleanup of an unreachable object.
+// It stops when GOGC differs from last, because another caller has changed it.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {
@@ -71,8 +71,8 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// heapCheckInterval is the interval at which a command that reads a long file checks the live heap. Otherwise the
-// memory would double after the allocation for the file.
+// heapCheckInterval is how often a command that reads a long file checks the live heap. Without these checks, memory
+// would double after the file's allocation.
 const heapCheckInterval = 10 * time.Millisecond
 
 // keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.

@@ -23,7 +23,7 @@ func TestGOGCFollowsLiveHeap(t *testing.T) {
 	}
 	high := collectUntil(t, "above 100", func(p uint64) bool { return p > 100 })
 	load := make([]byte, 300<<20)
-	collectUntil(t, "at most half of the first value", func(p uint64) bool { return p <= high/2 })
+	collectUntil(t, "at most half the first value", func(p uint64) bool { return p <= high/2 })
 	runtime.KeepAlive(load)
 	load = nil //nolint:ineffassign,wastedassign // the collector may free the memory
 	collectUntil(t, "at least 75% of the first value", func(p uint64) bool { return p >= high-high/4 })

@@ -25,13 +25,13 @@ import (
 type configFlags struct {
 	command           *cobra.Command
 	file              string
-	trustsProjectFile bool              // the command makes this user trust precept.yaml of the working directory
+	trustsProjectFile bool              // the command makes this user trust the working directory's precept.yaml
 	values            map[string]string // values of the given flags by configuration key
 }
 
 const projectFile = "precept.yaml"
 
-// flagValue is the value of a flag. It accepts every text, because configs.Parse checks all keys together.
+// flagValue is a flag's value. It accepts every text, because configs.Parse checks all keys together.
 type flagValue struct {
 	key    *configs.KeyInfo
 	values map[string]string
@@ -51,7 +51,7 @@ func (v flagValue) Type() string {
 	return "value"
 }
 
-// withConfig adds the configuration flags to a command that needs no server-only keys. Help shows only the flags of
+// withConfig adds the configuration flags to a command that needs no server-only keys. Help lists only the flags for
 // helpKeys.
 func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := inv.addConfigFlags(c, helpKeys...)
@@ -78,7 +78,7 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 }
 
 // addConfigFlags adds --config and one flag for each configuration key, except flags that the command already has. Help
-// shows only the flags of helpKeys, or all.
+// lists only the flags for helpKeys, or all.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -119,7 +119,7 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// path returns the path of the configuration file: from --config, PRECEPT_CONFIG or the working directory, in this
+// path returns the path to the configuration file: from --config, PRECEPT_CONFIG or the working directory, in this
 // order. An empty --config selects no file.
 func (f *configFlags) path(inv *invocation) string {
 	path, _ := f.findFile(inv)
@@ -149,8 +149,8 @@ func (f *configFlags) announce(inv *invocation) {
 	}
 }
 
-// source returns the source of the configuration. If offline is true, it ignores faults of keys that only a server
-// needs. A file that was found in the working directory must be trusted, at the start and at each reload.
+// source returns a Source for the configuration. If offline is true, it ignores faults in keys that only a server
+// needs. A file found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, found := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -173,8 +173,8 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 
 const maxSecret = 64 << 10
 
-// readSecret reads a file whose path is in a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices,
-// which could block the start.
+// readSecret reads a file named by a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices: reading
+// them could block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -199,8 +199,8 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// loadDespiteFaults returns the faults of a configuration file instead of an error, for a command that reports faults
-// and continues. warnings holds the faults of keys that only a server needs. If a fault affects the data directory or
+// loadDespiteFaults returns the faults in a configuration file instead of an error, for a command that reports faults
+// and continues. warnings holds the faults in keys that only a server needs. If a fault affects the data directory or
 // the store, c is nil.
 func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
 	f.announce(inv)
@@ -230,8 +230,7 @@ func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, fau
 	return c, faults, warnings, nil
 }
 
-// setLocations sets the data directory and the lessons of a command, and prints those that differ from the
-// configuration.
+// setLocations sets a command's data directory and lessons, and prints those that differ from the configuration.
 func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
@@ -240,7 +239,7 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	f.useServerLessons(inv, c)
 }
 
-// useServerLessons makes a command that uses the data directory of this user's running server use its bank, too. A
+// useServerLessons makes a command on the data directory of this user's running server use the server's bank, too. A
 // flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or if the
 // configured directory has files, the command keeps the configured bank, and prints both locations.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
@@ -311,12 +310,12 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a command, and the reason if it is not the configured one. If none is
-// configured and ./data has no data of precept, a command uses the data of this user's running server, or else of
-// earlier runs of `precept run` without a server.
+// dataDir returns a command's data directory, and the reason if it is not the configured one. If none is configured and
+// ./data has no precept data, a command uses the running server's data or else, without a server, the data from earlier
+// `precept run` calls.
 //
-// The same applies if the running server uses the same configuration file, because its paths are relative to the
-// server's working directory.
+// The same applies if the running server uses the same configuration file, because paths in the file are relative to
+// the server's working directory.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
 	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
@@ -332,7 +331,7 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 	return configured, ""
 }
 
-// isDataLocationSet reports whether a flag, a variable or a configuration file may set the location of the data.
+// isDataLocationSet reports whether a flag, a variable or a configuration file may set where the data is.
 func (f *configFlags) isDataLocationSet(inv *invocation) bool {
 	return f.path(inv) != "" || f.isDataKeySet(inv)
 }
@@ -350,7 +349,7 @@ func loadError(err error) error {
 	return misuse(err)
 }
 
-// loadForServer loads the configuration, and checks the configured files without which a server does not start.
+// loadForServer loads the configuration, and checks the configured files that a server needs to start.
 func loadForServer(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {

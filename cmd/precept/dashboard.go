@@ -17,7 +17,7 @@ import (
 // dashboardLink is the output of dashboard --json.
 type dashboardLink struct {
 	URL   string `json:"url"`
-	Login string `json:"login_url,omitempty"` // URL with the token; empty if only hashes of tokens are configured
+	Login string `json:"login_url,omitempty"` // URL with the token; empty if only token hashes are configured
 }
 
 func (inv *invocation) dashboardCommand() *cobra.Command {

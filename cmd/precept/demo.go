@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	demoPollInterval = 250 * time.Millisecond  // interval between two reads of the progress of the agents
+	demoPollInterval = 250 * time.Millisecond  // pause between two reads of the agents' progress
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
-	demoSettleTime   = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
+	demoSettleTime   = 2500 * time.Millisecond // time for the last sessions to close and be rewarded
 	demoSettleLimit  = time.Minute             // the same time on a busy machine
 )
 
@@ -71,7 +71,7 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// effectOf compares the true with the measured effect; r is nil if the report has no row.
+// effectOf compares the true and the measured effect; r is nil if the report has no row.
 func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
@@ -113,7 +113,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 			"three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate with --circle: human or auto")
-	_ = c.Flags().MarkHidden("gate") // used by the test, which has no person
+	_ = c.Flags().MarkHidden("gate") // for the test, which runs without a person
 	c.Flags().BoolVar(
 		&f.exit, "exit", false, "exit after the table; do not keep the dashboard running",
 	)
@@ -125,8 +125,8 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	return c
 }
 
-// withModel serves a simulated model while play runs. play gets the configuration of a server whose upstream is the
-// model, in a temporary directory with the lessons of world.
+// withModel serves a simulated model while play runs. play gets a server configuration with this model as upstream, in
+// a temporary directory with world's lessons.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	bookingsBefore = 240 // bookings before a lesson exists
 	bookingsAfter  = 2000
 	lessonTimeout  = 30 * time.Second     // maximum time until the lesson is distilled
-	attackSlug     = "send-the-key-first" // lesson that the attacker proposes
+	attackSlug     = "send-the-key-first" // lesson proposed by the attacker
 )
 
 func (inv *invocation) runCircle(ctx context.Context, f demoFlags) error {
@@ -116,7 +116,7 @@ type circleResult struct {
 	Before           bookings     `json:"before"` // without the lesson
 	After            bookings     `json:"after"`  // while the lesson is measured
 	Lessons          []demoEffect `json:"lessons"`
-	AttackersLessons int          `json:"attackers_lessons"` // requests in which the attacker's text reached the model as a lesson
+	AttackersLessons int          `json:"attackers_lessons"` // requests with the attacker's text delivered as a lesson
 }
 
 type bookings struct {
@@ -179,8 +179,8 @@ func (c *circle) approve(ctx context.Context, slug string) error {
 	return nil
 }
 
-// verdicts returns the rows of the two lessons. attackDeliveries is the number of requests in which the attacker's text
-// reached the model as a lesson.
+// verdicts returns the rows for the two lessons. attackDeliveries counts the requests with the attacker's text
+// delivered as a lesson.
 func (c *circle) verdicts(ctx context.Context, printf func(string, ...any)) (rows []demoEffect, attackDeliveries int, err error) {
 	rep, err := c.server.Report(ctx, admin.ReportQuery{Tenant: "default"})
 	if err != nil {
@@ -199,10 +199,10 @@ func (c *circle) verdicts(ctx context.Context, printf func(string, ...any)) (row
 	return rows, attackDeliveries, nil
 }
 
-// printCircleRows prints and returns the rows of the two lessons. A lesson may have two rows, one for each
+// printCircleRows prints and returns the rows for the two lessons. A lesson may have two rows, one for each
 // presentation.
 func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []demoEffect) {
-	explained := false // a row of an earlier presentation is among the rows
+	explained := false // whether an earlier presentation's row was printed
 	for i := range lessons {
 		r := &lessons[i]
 		if !slices.Contains([]string{demo.CircleLesson, demo.CircleHarm}, r.Slug) {

@@ -39,9 +39,9 @@ type fleetDemo struct {
 	proofs     proofCounts
 }
 
-// proofCounts holds the number of picks of the lesson demo.Pinned that each of two proofs needed.
+// proofCounts holds how many picks of the lesson demo.Pinned each of two proofs needed.
 type proofCounts struct {
-	picksToPrevents int64 // picks until the proof that the lesson prevents its error; 0: no proof yet
+	picksToPrevents int64 // picks until the proof that the lesson prevents the error; 0: no proof yet
 	picksToHelps    int64 // picks until the proof that the lesson improves the reward; 0: no proof yet
 	rewardedPicks   int64
 }
@@ -185,8 +185,8 @@ type demoResult struct {
 	Success  struct {
 		With float64 `json:"with_precept"`
 		None float64 `json:"without_lessons"`
-		Best float64 `json:"best_possible"` // with only the lessons that help, all the time
+		Best float64 `json:"best_possible"` // with only the helpful lessons, all the time
 	} `json:"success"`
-	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents its error; 0 means no proof
+	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents an error; 0 means no proof
 	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0 means no proof
 }

@@ -24,9 +24,9 @@ const (
 	rulesShare        = 0.5                   // --share of rules measure
 	rulesMargin       = 0.05                  // --margin of rules propose
 	sessionsPerPick   = 1.07                  // more than 1, because control sessions have no picks
-	minRoundSessions  = 40                    // minimum number of sessions in a round
+	minRoundSessions  = 40                    // minimum session count in a round
 	extraSessions     = 50                    // sessions added to a round without a verdict after verdictTimeout
-	verdictTimeout    = 6 * time.Second       // maximum time until the verdicts of a round
+	verdictTimeout    = 6 * time.Second       // maximum wait for a round's verdicts
 	rulesPollInterval = 50 * time.Millisecond // between two reads of the registered sections
 )
 
@@ -36,7 +36,7 @@ type rulesDemo struct {
 	cfg        *configs.Config
 	flags      demoFlags
 	world      *demo.Rules
-	picks      int64 // planned picks of each section
+	picks      int64 // planned picks per section
 	rounds     int   // a round measures rules.at_once sections
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Concurrent questions to a judge wait for the same reason, which is printed once.
+// Concurrent questions to a judge wait for the same reason, printed once.
 func TestConcurrentWaitsForTheJudgeArePrintedOnce(t *testing.T) {
 	var out strings.Builder
 	now := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)

@@ -25,16 +25,16 @@ import (
 type diagnosis struct {
 	// OK is true if no check failed.
 	OK bool `json:"ok"`
-	// Warnings are the faults of keys that only a server needs.
+	// Warnings are faults in keys that only a server needs.
 	Faults   configs.Faults `json:"config_faults,omitempty"`
 	Warnings configs.Faults `json:"config_warnings,omitempty"`
 	store.Account
-	// Unsampled counts the stored exchanges without a sample whose session is closed.
+	// Unsampled counts the stored exchanges in closed sessions without a sample.
 	Unsampled  int64            `json:"unsampled"`
 	SetAside   deadLetters      `json:"set_aside"`
 	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
-	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
-	// Missing is the number of exchanges that the store received and has lost.
+	StoreError string           `json:"store_error,omitempty"` // why the store cannot be read
+	// Missing counts exchanges that the store received and lost.
 	Missing int64 `json:"missing,omitempty"`
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
@@ -54,7 +54,7 @@ type deadLetters struct {
 	Latest []deadLetter `json:"latest"` // the newest ones, at most maxShownDeadLetters
 }
 
-// deadLetter is a session or exchange that learning skips, because the step Step of learning panicked on it.
+// deadLetter is a session or exchange that learning skips, because the learning step Step panicked on it.
 type deadLetter struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`
@@ -141,7 +141,7 @@ func (d *diagnosis) failedChecks() (names []string) {
 }
 
 // diagnose checks the data directory and the store, and requests /readyz from the running server. A server that cannot
-// write its data directory has no run.json; diagnose then uses the key listen. Another server may use this address, so
+// write the data directory has no run.json; diagnose then uses the key listen. Another server may use this address, so
 // the response counts only if the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
@@ -234,7 +234,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 // returns the error instead.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
-	hasServer := d.Ready != nil && d.Ready.hasAnswer // a killed server leaves its run.json behind
+	hasServer := d.Ready != nil && d.Ready.hasAnswer // a killed server leaves run.json behind
 	if err != nil && !hasServer {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An invocation holds everything that a command takes from its process.
+// An invocation holds everything that a command takes from the process.
 func Example() {
 	w := &invocation{
 		stdin:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),

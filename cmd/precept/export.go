@@ -142,7 +142,7 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 type exportResult struct {
 	Output  string `json:"output"`
 	Format  string `json:"format"`
-	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
+	Records int    `json:"records"` // JSON lines, or Parquet rows
 }
 
 func (f *exportFlags) openSessionsNote() string {
@@ -223,7 +223,7 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 	return job.Write(ctx, f.format)
 }
 
-// explainEmptyExport prints why an export without a record is empty.
+// explainEmptyExport prints why no record was exported.
 func explainEmptyExport(console io.Writer, job *server.ExportJob, f *exportFlags) {
 	if f.stats || job.Records > 0 {
 		return
@@ -239,7 +239,7 @@ func explainEmptyExport(console io.Writer, job *server.ExportJob, f *exportFlags
 	)
 }
 
-// ratings is the output of export --stats. The rates are shares of the rated samples; null without any.
+// ratings is the output of export --stats. The rates are shares of the rated samples, or null if there are none.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`

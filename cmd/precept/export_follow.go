@@ -79,7 +79,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	optOut, err := flags.optOutReader(inv, cfg)
 	if err != nil {
 		return err
@@ -127,8 +127,8 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	return err
 }
 
-// lockOwner returns the lease owner id of the process that locks the file: host name and path. The next process has the
-// same id, and gets the group's lease at once, even if the previous process was killed.
+// lockOwner returns the lease owner id for the process that locks the file: host name and path. The next process has
+// the same id, and takes over the group's lease without waiting, even if the previous process was killed.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

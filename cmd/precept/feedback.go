@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	postTimeout  = 15 * time.Second       // maximum time of one request
-	retryTimeout = 15 * time.Second       // maximum time of all retries
+	postTimeout  = 15 * time.Second       // timeout per request
+	retryTimeout = 15 * time.Second       // maximum time for all retries
 	retryPause   = 250 * time.Millisecond // pause before the first retry; doubles with each retry
 )
 
@@ -249,15 +249,15 @@ type feedbackResponse struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// unavailableError reports a failure after which a retry may succeed.
+// unavailableError reports a failure that a retry may cure.
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the server whose URL find returns, and retries while the server is unavailable.
-// The feedback has an id, so that the server does not count it twice if a response is lost.
+// postFeedback posts one feedback to the URL that find returns, and retries while the server is unavailable. The
+// feedback has an id, so that the server does not count it twice after a lost response.
 func (inv *invocation) postFeedback(
 	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackResponse, error) {
@@ -330,7 +330,7 @@ var errNotRunning = errors.New(
 	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
-// dataListener looks at --url, PRECEPT_URL and the running server of the data directory, in this order.
+// dataListener tries --url, then PRECEPT_URL, then the server running on the data directory.
 func dataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *listenerFlags,
 ) (string, error) {
@@ -338,7 +338,7 @@ func dataListener(
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !isAlive(ctx, run.DataURL) { // a crashed server leaves its run.json behind
+	if err != nil || !isAlive(ctx, run.DataURL) { // a crashed server leaves run.json behind
 		return "", errNotRunning
 	}
 	return run.DataURL, nil
@@ -355,7 +355,7 @@ func isAlive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the API key of the agent. A key of a provider is sent only if it identifies the tenant (tenancy).
+// credential returns the agent's API key. A provider's key is sent only if it identifies the tenant (tenancy).
 func credential(env func(string) (string, bool), cfg *configs.Config, f *listenerFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {

@@ -18,7 +18,7 @@ import (
 	"precept/configs"
 )
 
-// forgetTimeout suffices for a tenant with a million sessions, whose deletion takes a few minutes.
+// forgetTimeout suffices for deleting a tenant with a million sessions, a matter of a few minutes.
 const forgetTimeout = 30 * time.Minute
 
 type forgetFlags struct {
@@ -139,8 +139,8 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server to delete the data, because the server's memory and outbox hold data that is not
-// in the store yet.
+// forgetOnline asks the running server to delete the data, because the server's memory and outbox hold data that has
+// not reached the store yet.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The kind of a flag's value is a word such as int or duration.
+// A flag value's kind is a word such as int or duration.
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).rootCommand()
@@ -29,12 +29,12 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("help of %s: got %s, want %q or %q in it", c.CommandPath(), b.String(), c.Short, c.Long)
+			t.Errorf("%s help: got %s, want %q or %q in it", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("help of %s: got a line of %d columns, want at most 100: %q", c.CommandPath(), n, line)
+				t.Errorf("%s help: got a line with %d columns, want at most 100: %q", c.CommandPath(), n, line)
 			}
 		}
 	})
@@ -66,7 +66,7 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
 			if err != nil || cmd.CommandPath() != c.CommandPath() {
-				t.Errorf("example %q of %s: got command %s, error %v, want the command itself, no error", line, c.CommandPath(), cmd.CommandPath(), err)
+				t.Errorf("example %q for %s: got command %s, error %v, want the command itself, no error", line, c.CommandPath(), cmd.CommandPath(), err)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 	}
 }
 
-// splitWords splits a line at spaces outside of double quotes.
+// splitWords splits a line at spaces outside double quotes.
 func splitWords(line string) (words []string) {
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {

@@ -27,8 +27,8 @@ type importFlags struct {
 	asJSON        bool
 }
 
-// importFunc imports the transcripts in r. at is the time of the imported exchanges and samples. The function calls
-// done after each transcript.
+// importFunc imports the transcripts in r, and stamps the exchanges and samples with at. The function calls done after
+// each transcript.
 type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportResult, error)
 
 func (inv *invocation) importCommand() *cobra.Command {
@@ -155,7 +155,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Errors = nil // a history file without a conversation is no error
+				part.Errors = nil // a history file may lack a conversation
 			}
 			_ = in.Close()
 			if skipped != nil {
@@ -173,8 +173,8 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	return sum, nil
 }
 
-// open opens the transcripts. at is the modification time of the file, so that a second import makes equal samples.
-// skipped describes the unreadable entries of a client's history.
+// open opens the transcripts. at is the file's modification time, so that a second import makes equal samples. skipped
+// describes the unreadable entries in a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
@@ -192,7 +192,7 @@ const maxImport = 256 << 20
 
 const importTimeout = 10 * time.Minute
 
-// importOnline imports through the running server, which has locked the store.
+// importOnline imports through the running server, because it has locked the store.
 func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	client, err := runningServer(cfg)
 	if err != nil {

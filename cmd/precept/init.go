@@ -31,10 +31,10 @@ type initFlags struct {
 
 type initResult struct {
 	Config  string            `json:"config"`  // path of the written configuration
-	Lessons string            `json:"lessons"` // directory of the lessons
+	Lessons string            `json:"lessons"` // lessons directory
 	Written []string          `json:"written"` // paths of all written files
-	URL     string            `json:"url"`     // address of the data listener
-	Agents  map[string]string `json:"agents"`  // setting that points each agent of --agent to precept
+	URL     string            `json:"url"`     // data listener's URL
+	Agents  map[string]string `json:"agents"`  // setting that points each --agent to precept
 }
 
 func (inv *invocation) initCommand() *cobra.Command {
@@ -246,8 +246,8 @@ func createFile(file, text string) error {
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// agentSettings returns the setting that points an agent to precept, by the name of the agent. {} represents the URL of
-// the data listener.
+// agentSettings returns, for each agent name, the setting that points the agent to precept. {} is replaced by the data
+// listener's URL.
 func agentSettings() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{

@@ -59,7 +59,7 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// explainFinding explains the finding with a number, from 1, over all files.
+// explainFinding explains one finding; number counts from 1 over all files.
 func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
 	earlier := 0
 	var faults []error

@@ -13,13 +13,13 @@ import (
 	"precept/configs"
 )
 
-// launch holds the arguments and the environment with which an agent is started, so that its requests go to precept.
-// Some agents need edited copies of their settings files in a temporary folder; the user's own files are not changed.
+// launch holds an agent's arguments and environment, changed so that all requests go to precept. Some agents need
+// edited copies of settings files in a temporary folder; the user's own files are not changed.
 type launch struct {
 	cfg      *configs.Config
 	dataURL  string
 	agent    string
-	run      string // run of all agents of the command; may be empty
+	run      string // run for all agents started by the command; may be empty
 	session  string // "" if each agent has its own sessions
 	args     []string
 	env      map[string]string
@@ -29,8 +29,8 @@ type launch struct {
 	stderr   io.Writer
 }
 
-// baseURL returns a base URL of precept with the names of the run, the session and the agent, and of an upstream,
-// because the configured routes might choose a different one.
+// baseURL returns a precept base URL with the run, session and agent names. It names the upstream too, because the
+// configured routes might choose a different one.
 func (l *launch) baseURL(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	name := "agent=" + escape(l.agent)
@@ -46,7 +46,7 @@ func (l *launch) baseURL(upstream string) string {
 	return l.dataURL + "/p/" + name
 }
 
-// configure sets the variables that many agents read, and then the settings of the agent.
+// configure sets the variables that many agents read, and then the agent's own settings.
 func (l *launch) configure() error {
 	base := l.baseURL("")
 	for _, name := range []string{
@@ -88,8 +88,8 @@ func (l *launch) configure() error {
 	return nil
 }
 
-// insertArguments inserts arguments after the name of the program, unless the user has given the flag. An empty flag is
-// never given.
+// insertArguments inserts arguments after the program name, unless the user has given the flag. An empty flag is never
+// given.
 func (l *launch) insertArguments(flag string, arguments ...string) {
 	for _, a := range l.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
@@ -99,8 +99,8 @@ func (l *launch) insertArguments(flag string, arguments ...string) {
 	l.args = append(append([]string{l.args[0]}, arguments...), l.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream with the base URL: empty for precept's own URL, and for the upstream that
-// the key upstream configures.
+// upstreamOf returns the name of the upstream with this base URL: empty for precept's own URL, and for the upstream
+// that the key upstream configures.
 func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	isSame := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -120,7 +120,7 @@ func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect returns the URL of precept that replaces the base URL in a setting. If base is not an upstream of precept,
+// redirect returns the precept URL that replaces base in a setting. If base belongs to none of precept's upstreams,
 // redirect prints a note and returns false.
 func (l *launch) redirect(setting, base string) (string, bool) {
 	upstream, ok := l.upstreamOf(base)

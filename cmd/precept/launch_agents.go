@@ -23,7 +23,7 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// configureCodex uses the flag -c, which overrides a setting in config.toml.
+// configureCodex uses the flag -c to override a setting in config.toml.
 func (l *launch) configureCodex() error {
 	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
@@ -51,7 +51,7 @@ func (l *launch) configureCodex() error {
 	return nil
 }
 
-// configureOpencode uses the variable OPENCODE_CONFIG_CONTENT, which overrides the settings in files.
+// configureOpencode uses the variable OPENCODE_CONFIG_CONTENT to override the settings in files.
 func (l *launch) configureOpencode() error {
 	content := cmp.Or(l.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("") + "/v1"}
@@ -105,7 +105,7 @@ func (l *launch) opencodeFiles() []string {
 }
 
 // configurePi points PI_CODING_AGENT_DIR to a folder with an edited copy of models.json, and links to all other files
-// of the user's folder.
+// in the user's folder.
 func (l *launch) configurePi() error {
 	source := cmp.Or(l.env["PI_CODING_AGENT_DIR"], filepath.Join(l.home, ".pi", "agent"))
 	if err := os.MkdirAll(source, 0o700); err != nil {
@@ -136,8 +136,8 @@ func (l *launch) configurePi() error {
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // the folder was created by tempDir
 }
 
-// redirectAll sets the new base URL of each provider in baseURLs, and removes a provider whose base URL is not an
-// upstream of precept. path is the path of the base URL in a provider's settings.
+// redirectAll sets the new base URL for each provider in baseURLs, and removes a provider if its base URL belongs to
+// none of precept's upstreams. path locates the base URL in a provider's settings.
 func (l *launch) redirectAll(
 	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {
@@ -196,7 +196,7 @@ func (l *launch) tempDir() (string, error) {
 	return dir, err
 }
 
-// linkFolder links all files of the folder source, except one, into the temporary folder.
+// linkFolder links all files in the folder source, except one, into the temporary folder.
 func (l *launch) linkFolder(source, except string) (string, error) {
 	dir, err := l.tempDir()
 	if err != nil {
@@ -220,12 +220,12 @@ func (l *launch) linkFolder(source, except string) (string, error) {
 	return dir, nil
 }
 
-// escapePath escapes the special characters in a path of sjson.
+// escapePath escapes special characters for an sjson path.
 func escapePath(key string) string {
 	return regexp.MustCompile(`[^\w-]`).ReplaceAllString(key, `\$0`)
 }
 
-// withoutComments removes comments and trailing commas from JSON. The agents accept both in their settings.
+// withoutComments removes comments and trailing commas from JSON. The agents accept both in settings.
 func withoutComments(text []byte) []byte {
 	if json.Valid(text) {
 		return text

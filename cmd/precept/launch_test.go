@@ -12,8 +12,8 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the launch of a command, with the given files in the home directory. It checks that the files do
-// not change.
+// agentProcess returns the launch for a command, with the given files in the home directory. It checks that the files
+// do not change.
 func agentProcess(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -61,7 +61,7 @@ func TestLaunchSetsAddressesForAnyAgent(t *testing.T) {
 	}
 }
 
-// If only the run is set, PRECEPT_SESSION has the name of the run.
+// If only the run is set, PRECEPT_SESSION has the run name.
 func TestLaunchSeparatesRunAndSession(t *testing.T) {
 	for _, tc := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
@@ -104,7 +104,7 @@ func TestLaunchSetsOpencodeProviders(t *testing.T) {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
 	if got.Provider["my.own"].Options.BaseURL != upstreamURL+"/v1" || got.Provider["openai"].Options.BaseURL != agentURL+"/v1" || len(got.Provider) != 3 {
-		t.Errorf("got providers %+v, want three, with base URL %q of my.own and %q of openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
+		t.Errorf("got providers %+v, want three, with base URL %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
 		t.Errorf(`got notes %q, want "far uses http://elsewhere.test" in them`, notes)

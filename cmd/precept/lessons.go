@@ -88,7 +88,7 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// missingLessonError names the faults of a file with this slug.
+// missingLessonError names the faults in a file with this slug.
 func missingLessonError(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]
@@ -135,7 +135,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-// actionCommand returns the command of an action, with the one-line help text short.
+// actionCommand returns the command for an action, with the one-line help text short.
 func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1))}

@@ -73,7 +73,7 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	})
 }
 
-// maxEvents bounds the events that the log command reads, newest first.
+// maxEvents bounds how many events the log command reads, newest first.
 const maxEvents = 1000
 
 func (inv *invocation) lessonsLogCommand() *cobra.Command {

@@ -72,7 +72,7 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	})
 }
 
-// findLessons reads lessons. A name that ends in .md is the path of a file, and every other name is a slug in the bank.
+// findLessons reads lessons. A name ending in .md is a file path, and every other name is a slug in the bank.
 func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
@@ -139,7 +139,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // an open or imported session has no reward, so its feedback counts
+		if !s.Rewarded { // an open or imported session has no reward, so feedback counts
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err
@@ -186,7 +186,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints in how many sessions the lesson would have matched by likeness, and examples.
+// printLikeness prints in how many sessions the lesson would have matched by likeness, with examples.
 func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	switch {
 	case l.Captured == 0:

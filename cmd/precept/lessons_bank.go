@@ -35,7 +35,7 @@ func readBook(
 }
 
 type pushResult struct {
-	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
+	Lessons int            `json:"lessons"` // lessons in the bank after the push
 	Changes []lesson.Event `json:"changes"`
 }
 

@@ -136,7 +136,7 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// diffBooks returns the lessons that differ; ok is false if the checks refuse one of them.
+// diffBooks returns the differing lessons; ok is false if the checks refuse one of them.
 func diffBooks(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool) {
 	out, ok = []lessonDiff{}, true
 	slugs := map[string]bool{}

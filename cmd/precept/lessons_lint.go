@@ -17,7 +17,7 @@ type lintResult struct {
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
 	Findings []lesson.Finding `json:"findings"`
-	Sessions int              `json:"sessions"` // captured sessions against which the triggers were matched
+	Sessions int              `json:"sessions"` // captured sessions that the triggers were matched against
 }
 
 func (inv *invocation) lessonsLintCommand() *cobra.Command {

@@ -148,7 +148,7 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 			return writeJSON(inv.stdout, struct {
 				lessonRow
 				Companion string           `json:"companion,omitempty"`
-				Opinions  *report.Opinions `json:"opinions,omitempty"` // opinions of judges; not measured
+				Opinions  *report.Opinions `json:"opinions,omitempty"` // judges' opinions; not measured
 				Body      string           `json:"body"`
 			}{row, companion, opinions, l.Body})
 		}
@@ -172,8 +172,8 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	})
 }
 
-// companionPath returns the path of a lesson's note for people, which precept never injects: knowledge/lessons/SLUG.md
-// in the bank, next to the bank, or in the working directory.
+// companionPath returns the path of a lesson's note for people, never injected by precept: knowledge/lessons/SLUG.md in
+// the bank, next to the bank, or in the working directory.
 func companionPath(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
@@ -191,8 +191,8 @@ func companionPath(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf returns the sum of the judges' opinions on the current text of a lesson, over all tenants in its scope.
-// `lessons show` also works without opinions or store.
+// opinionsOf sums the judges' opinions on a lesson's current text, over all tenants in the lesson's scope. `lessons
+// show` also works without opinions or store.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {

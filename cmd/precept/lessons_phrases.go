@@ -21,12 +21,12 @@ import (
 
 type phrasesResult struct {
 	Slug      string                    `json:"slug"`
-	Sessions  int                       `json:"sessions"` // captured sessions that were read
+	Sessions  int                       `json:"sessions"` // captured sessions read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
 	Tokens    int64                     `json:"tokens"`   // tokens that the judge used
-	Refused   int                       `json:"refused"`  // phrases of the judge that match in too many sessions, or that a near miss already proposes
-	Accepted  []string                  `json:"accepted"` // phrases that were added to the lesson
-	State     lesson.State              `json:"state"`    // state of the lesson after the command
+	Refused   int                       `json:"refused"`  // the judge's phrases that match in too many sessions, or that a near miss already proposes
+	Accepted  []string                  `json:"accepted"` // phrases added to the lesson
+	State     lesson.State              `json:"state"`    // lesson state after the command
 }
 
 func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
@@ -115,7 +115,7 @@ func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Co
 	return sessions, traffic, err
 }
 
-// checkJudge refuses --judge with --accept. A second call of the judge may return other phrases, so a number could
+// checkJudge refuses --judge with --accept. A second call to the judge may return other phrases, so a number could
 // select a phrase that the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
@@ -159,7 +159,7 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases to the answer. An argument is a phrase or the number of a proposal.
+// accept adds the accepted phrases to the answer. An argument is a phrase or a proposal number.
 func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSession) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")

@@ -104,7 +104,7 @@ func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	})
 }
 
-// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, and on a terminal without --yes,
+// planTrial prints what a planned trial costs, and starts the trial. With --dry-run, and on a terminal without --yes,
 // the trial is not started.
 func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,

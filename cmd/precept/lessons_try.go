@@ -18,7 +18,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTryBytes is the default of limits.inspect_bytes.
+// maxTryBytes is the default limits.inspect_bytes.
 const maxTryBytes = 8 << 20
 
 type tryFlags struct {
@@ -40,17 +40,17 @@ type suggestedLesson struct {
 	Score     float64  `json:"score"`
 	Threshold float64  `json:"threshold"`
 	Sentence  string   `json:"sentence"`
-	Words     []string `json:"words"`    // words that the sentence shares with the lesson
+	Words     []string `json:"words"`    // words shared by the sentence and the lesson
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
 type tryResult struct {
 	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
 	Stripped     []wire.RemovedPiece `json:"stripped"`
-	Outcome      string              `json:"outcome,omitempty"` // outcome of a tool result, such as error
-	ErrorKinds   []detect.Kind       `json:"error_kinds"`       // kinds of a tool error, the most specific first
-	RequestKinds []string            `json:"request_kinds"`     // kinds of the requests in the user's words
-	Tags         []string            `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
+	Outcome      string              `json:"outcome,omitempty"` // a tool result's outcome, such as error
+	ErrorKinds   []detect.Kind       `json:"error_kinds"`       // a tool error's kinds, the most specific first
+	RequestKinds []string            `json:"request_kinds"`     // request kinds in the user's words
+	Tags         []string            `json:"tags"`              // the request's tags, and tags that the configuration gives to the words
 	Matches      []triedLesson       `json:"matches"`
 	NearMisses   []triedLesson       `json:"near"`
 	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
@@ -179,7 +179,7 @@ func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFla
 	return out, q
 }
 
-// suggest returns the lessons whose words the query resembles, above thresholds from captured sessions. It returns none
+// suggest returns the lessons that the query's words resemble, above thresholds from captured sessions. It returns none
 // with match.like: off, or with fewer than lesson.LikeSessions sessions.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}

@@ -226,8 +226,8 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	})
 }
 
-// importLessons adds the lessons of another bank as quarantined proposals, and approves them if approve is true. failed
-// is the number of lessons that the parser, the checks or the approval refused.
+// importLessons adds another bank's lessons as quarantined proposals, and approves them if approve is true. failed
+// counts the lessons refused by the parser, the checks or the approval.
 func importLessons(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
@@ -262,8 +262,7 @@ func importLessons(
 	return imported, failed, nil
 }
 
-// foreignTexts reads lesson files and output of `lessons export`. problems holds the files and lines that cannot be
-// read.
+// foreignTexts reads lesson files and `lessons export` output. problems holds the unreadable files and lines.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -293,12 +292,12 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 
 const maxImportFile = 1 << 30
 
-// isExport reports whether a text is output of `lessons export`. A lesson file never begins with {.
+// isExport reports whether a text is `lessons export` output. A lesson file never begins with {.
 func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts reads the output of `lessons export`, which is JSON lines.
+// exportedTexts reads `lessons export` output, that is, JSON lines.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -326,7 +325,7 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign reads a lesson of another bank. It clears the body of a lesson in the gptme format, so that the bank
+// parseForeign reads a lesson from another bank. It clears the body of a lesson in the gptme format, so that the bank
 // writes the body in the format AIP-11.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)

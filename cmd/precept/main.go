@@ -1,16 +1,16 @@
 // Command precept is a reverse proxy in front of LLM APIs. It lets unmodified agents learn from experience.
 //
-// Most files contain one command, such as precept serve. This package passes the clock, the random source, the
-// environment, the standard streams and the signals of a command on as parameters.
+// Most files contain one command, such as precept serve. This package passes on a command's clock, random source,
+// environment, standard streams and signals as parameters.
 //
 // The exit codes are:
 //   - 0: success
 //   - 1: failure, or a check with findings
 //   - 2: misuse, that is, wrong flags or arguments, or a faulty configuration
-//   - 3: stopped, and streams were cut at the end of limits.drain_timeout or at a second signal
+//   - 3: stopped, and streams were cut when limits.drain_timeout ended or a second signal arrived
 //
-// A malformed configuration file is misuse (2), but a finding (1) for doctor. Other missing or malformed files
-// are a failure (1).
+// A malformed configuration file is misuse (2), but a finding (1) for doctor. Other missing or malformed files are a
+// failure (1).
 package main
 
 import (
@@ -38,14 +38,14 @@ const (
 	exitCut     = 3
 )
 
-// invocation holds everything that a command takes from its process. Tests replace it.
+// invocation holds everything that a command takes from the process. Tests replace it.
 type invocation struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) (string, bool)
 	envNames       []string
 	tools          server.Tools
-	keys           []configs.KeyInfo // keys of the configuration; nil until a command needs them
+	keys           []configs.KeyInfo // configuration keys; nil until a command needs them
 }
 
 func main() { os.Exit(run()) }
@@ -62,7 +62,7 @@ func firstEnv(env func(string) (string, bool), names ...string) string {
 
 func run() int {
 	tuneCollector(os.LookupEnv)
-	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which may be model output or a key
+	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, perhaps model output or a key
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader, OnDamaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(
@@ -79,7 +79,7 @@ func run() int {
 	return inv.execute(context.Background(), os.Args[1:])
 }
 
-// execute prints the error of a command line, and returns the exit code.
+// execute prints a command line's error, and returns the exit code.
 func (inv *invocation) execute(ctx context.Context, args []string) int {
 	root := inv.rootCommand() //nolint:contextcheck // cobra passes ctx to the command
 	root.SetArgs(args)
@@ -99,7 +99,7 @@ func (inv *invocation) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error with an exit code. With a nil err, the command has already printed its error.
+// codedError is an error with an exit code. If err is nil, the command has already printed the error.
 type codedError struct {
 	code int
 	err  error
@@ -168,7 +168,7 @@ func (inv *invocation) rootCommand() *cobra.Command {
 	return root
 }
 
-// checkBuiltinArgs makes help and completion, which cobra adds, reject misspelt arguments with exit code 2.
+// checkBuiltinArgs makes cobra's help and completion commands reject misspelt arguments with exit code 2.
 func checkBuiltinArgs(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The pages are the same in every run. tools/release.sh runs this test with PRECEPT_MAN, and packs the pages that the
-// test writes there.
+// The pages are the same in every run. tools/release.sh runs this test with PRECEPT_MAN, and packs the pages written
+// there.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
@@ -57,7 +57,8 @@ func writePages(t *testing.T, dir string) {
 	}
 }
 
-// escapeAll escapes help texts, which cobra/doc reads as Markdown: <hex> would be a tag, and * would start emphasis.
+// escapeAll escapes help texts, because cobra/doc reads them as Markdown: <hex> would be a tag, and * would start
+// emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)
 	each := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
@@ -67,7 +68,7 @@ func escapeAll(c *cobra.Command) {
 	}
 }
 
-// escape escapes a text, but keeps indented lines, which are examples and code in Markdown.
+// escape escapes a text, but keeps indented lines: examples, and code in Markdown.
 func escape(text string) string {
 	marks := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
 	lines := strings.Split(text, "\n")

@@ -30,11 +30,11 @@ var errDataDirLocked = sqlite.ErrLocked
 
 type offlineOptions struct {
 	create      bool
-	sharesRedis bool // the command may share the store in Redis with a server of this data directory
+	sharesRedis bool // the command may share the store in Redis with a server on this data directory
 }
 
-// openOffline opens and starts the configured store, and locks the data directory: the database of SQLite, or the
-// outbox of Redis. With sharesRedis it takes no lock and uses no outbox.
+// openOffline opens and starts the configured store, and locks the data directory: the SQLite database, or the Redis
+// outbox. With sharesRedis it takes no lock and uses no outbox.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineOptions,
 ) (*offlineStore, error) {

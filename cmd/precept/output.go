@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// writeJSON writes v as indented JSON, because people also read the output of --json.
+// writeJSON writes v as indented JSON, because people also read --json output.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -54,7 +54,7 @@ func outputWidth(out io.Writer) int {
 	return width
 }
 
-// terminalWidth returns the width of a terminal, or 80 if out is not a terminal.
+// terminalWidth returns a terminal's width, or 80 if out is not a terminal.
 func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	const defaultWidth, minWidth = 80, 40
 	f, ok := out.(*os.File)
@@ -68,8 +68,8 @@ func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	return width, true
 }
 
-// wrapHelp wraps help texts at the width of the terminal, or at 100 columns. A cobra template would enlarge the binary
-// by 11 MB (decision 48).
+// wrapHelp wraps help texts at the terminal width, or at 100 columns. A cobra template would enlarge the binary by 11
+// MB (decision 48).
 func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	columns, isTTY := terminalWidth(stdout)
 	if !isTTY {
@@ -99,7 +99,7 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 }
 
-// wrapText wraps a text, and keeps indented lines, which are examples.
+// wrapText wraps a text, and keeps indented lines (examples).
 func wrapText(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -112,8 +112,8 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// writeTable writes rows in aligned columns, the first row as the heading. If the rows are wider than the output, the
-// last cells of each row are written below the row.
+// writeTable writes rows in aligned columns, the first row as the heading. In rows wider than the output, the last
+// cells are written below the row.
 func writeTable(out io.Writer, rows [][]string, columns int) error {
 	columnsInRow := len(rows[0])
 	for ; columnsInRow > 1; columnsInRow-- {
@@ -137,7 +137,7 @@ func writeTable(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// alignRows pads the given number of columns to equal widths.
+// alignRows pads the first columns to equal widths.
 func alignRows(rows [][]string, columns int) []string {
 	var widths []int
 	for c := range columns {
@@ -162,8 +162,8 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(foldSentence(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// foldSentence breaks a sentence into lines, and indents the lines after the first. A word that is longer than a line,
-// such as a path, is not broken.
+// foldSentence breaks a sentence into lines, and indents the lines after the first. A word longer than a line, such as
+// a path, is not broken.
 func foldSentence(text string, columns int) []string {
 	var lines []string
 	for word := range strings.SplitSeq(text, " ") {

@@ -51,7 +51,7 @@ func TestFoldSentenceDoesNotSplitWords(t *testing.T) {
 	for columns := 20; columns < 80; columns++ {
 		lines := foldSentence("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
-			t.Errorf("sentence folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
+			t.Errorf("sentence folded at %d columns = %q, want several lines, one with the path", columns, lines)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestSummaryOfDistillNamesSetAsideSessions(t *testing.T) {
 	} {
 		var b strings.Builder
 		if err := printDistill(&b, s, &distillFlags{}); err != nil || !strings.Contains(b.String(), want) {
-			t.Errorf("summary of %+v = %q, %v, want %q in it", *s, b.String(), err, want)
+			t.Errorf("summary(%+v) = %q, %v, want %q in it", *s, b.String(), err, want)
 		}
 	}
 }

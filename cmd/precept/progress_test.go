@@ -30,7 +30,7 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	p.unit = "f"
 	p.end()
 	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
-		t.Errorf("got output %q, want the second line padded to the length of the first", out.String())
+		t.Errorf("got output %q, want the second line padded to the first one's length", out.String())
 	}
 
 	var none *progress

@@ -26,7 +26,7 @@ type readiness struct {
 	hasAnswer bool
 }
 
-// readyCommand returns the health check of a container image without a shell.
+// readyCommand returns the health check for a container image without a shell.
 func (inv *invocation) readyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -52,7 +52,7 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	})
 }
 
-// askReady requests /readyz, and puts the error of a failed request into Message.
+// askReady requests /readyz, and puts a failed request's error into Message.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataListenerURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -12,7 +12,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// ledgerFlags select the ledger file, AGENT.md, which lists the failures of a project.
+// ledgerFlags select the ledger file, AGENT.md, with a project's failures.
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {
@@ -64,7 +64,7 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	return c
 }
 
-// readEntry checks the entry that the flags give, or that --json reads from standard input.
+// readEntry checks the entry given by flags, or read from standard input with --json.
 func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {

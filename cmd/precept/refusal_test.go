@@ -15,6 +15,6 @@ func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: io.NopCloser(strings.NewReader(`{"error":"` + why + `"}`)),
 	})
 	if !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "PRECEPT_ADMIN_TOKEN") {
-		t.Errorf("err = %q, want %q and no mention of PRECEPT_ADMIN_TOKEN", err, why)
+		t.Errorf("err = %q, want %q without PRECEPT_ADMIN_TOKEN", err, why)
 	}
 }

@@ -26,7 +26,7 @@ func (inv *invocation) rulesCommand() *cobra.Command {
 }
 
 type scanResult struct {
-	Sessions int              `json:"sessions"` // captured sessions that were read
+	Sessions int              `json:"sessions"` // captured sessions read
 	Files    []rules.SeenFile `json:"files"`
 }
 

@@ -37,7 +37,7 @@ type skippedSection struct {
 type measureResult struct {
 	Registered []rules.RegisteredSection `json:"registered"`
 	Skipped    []skippedSection          `json:"skipped"`
-	Displaced  []rules.RegisteredSection `json:"displaced"` // earlier versions of registered sections, whose measurements ended
+	Displaced  []rules.RegisteredSection `json:"displaced"` // earlier versions of registered sections; their measurements ended
 }
 
 func (inv *invocation) rulesMeasureCommand() *cobra.Command {
@@ -115,9 +115,9 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// Assumptions of --detect before any data exists.
+// Assumptions for --detect before any data exists.
 const (
-	plannedVariance = 0.24 // variance of a binary reward with a mean of about 0.6
+	plannedVariance = 0.24 // variance for a binary reward with mean 0.6
 	plannedPower    = 0.8  // probability that the measurement finds the effect
 )
 
@@ -153,7 +153,7 @@ func (f *measureFlags) register(
 				continue
 			}
 			list = slices.DeleteFunc(list, func(o rules.RegisteredSection) bool { return o.Arm() == r.Arm() })
-			for i := range list { // end the measurement of an earlier version of the section
+			for i := range list { // end the measurement for an earlier version of the section
 				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
 					o.State, o.Ended = rules.Stopped, now.UTC()
 					answer.Displaced = append(answer.Displaced, *o)
@@ -173,7 +173,7 @@ func (f *measureFlags) register(
 }
 
 // skipReason returns the reason why a section cannot be registered. s is the section in the file, and r is the same
-// section as it would be registered. list holds the registered sections, and all the sections of the file.
+// section as it would be registered. list holds the registered sections, and all holds every section in the file.
 func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
 	if p := s.Problem(); p != "" && !(s.WholeFile && !s.Empty && !s.Repeated && f.force) {
 		if s.WholeFile && !s.Empty && !s.Repeated {

@@ -14,8 +14,8 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// openSections returns an empty store of registered sections of rules files, and a function that registers the section
-// Style of a file.
+// openSections returns an empty store for registered rules sections, and a function that registers a file's section
+// Style.
 func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureResult) {
 	t.Helper()
 	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
@@ -33,13 +33,13 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	}
 }
 
-// If a different file has a section with the same name, its section is refused.
+// If a different file has a section with the same name, that section is refused.
 func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Reason, "/shop/CLAUDE.md") {
-		t.Errorf("another file with the same name: got %+v, want the section skipped, with the path of the first file", a)
+		t.Errorf("another file with the same name: got %+v, want the section skipped, with the first file's path", a)
 	}
 	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
 		t.Errorf("edited file: got %+v, want the edited section registered and the earlier one displaced", a)
@@ -97,7 +97,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	}
 }
 
-// The clock of the machine that registers the section is two hours ahead.
+// The clock on the machine that registers the section is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
@@ -111,6 +111,6 @@ func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}
 	if start := answer.Registered[0].Began; time.Until(start).Abs() > time.Minute {
-		t.Errorf("got start %v, want the time of Redis, within a minute of %v", start, time.Now())
+		t.Errorf("got start %v, want Redis' time, within a minute of %v", start, time.Now())
 	}
 }

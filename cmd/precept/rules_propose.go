@@ -27,8 +27,8 @@ type removalDecision struct {
 	section *rules.Section
 	text    string
 	row     *report.Row // nil if the section was not measured
-	rule    string      // rule by which the section can be removed; "" keeps the section
-	reason  string      // reason to keep the section
+	rule    string      // rule that permits the removal; "" keeps the section
+	reason  string      // why the section is kept
 }
 
 func (inv *invocation) rulesProposeCommand() *cobra.Command {
@@ -67,8 +67,8 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	})
 }
 
-// checkNotRules refuses a rules file of agents, which belongs to `precept rules`. A file that begins with a frontmatter
-// or with JSON is not one.
+// checkNotRules refuses an agents' rules file: it belongs to `precept rules`. A file that begins with a frontmatter or
+// with JSON is no rules file.
 func checkNotRules(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
@@ -91,8 +91,7 @@ type proposal struct {
 	Diff    string            `json:"diff"` // unified; empty if no section can be removed
 }
 
-// proposedRemoval is a section that can be removed. Effect, Lo and Hi are mean rewards with the section minus without
-// it.
+// proposedRemoval is a removable section. Effect, Lo and Hi are mean rewards with the section minus without it.
 type proposedRemoval struct {
 	Section  string   `json:"section"`
 	Rule     string   `json:"rule"`
@@ -143,8 +142,8 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// decideRemovals applies the rules of removal to the measured sections of a file. Sections inside a removed section
-// are omitted.
+// decideRemovals applies the removal rules to the measured sections of a file. Sections inside a removed section are
+// omitted.
 func decideRemovals(file, text string, rep *report.Report, margin float64, force bool) (out []removalDecision) {
 	all := rules.Split(text)
 	units := rules.TopSections(all)
@@ -181,8 +180,8 @@ func decideRemovals(file, text string, rep *report.Report, margin float64, force
 	return out
 }
 
-// removalRule returns the rule by which a section can be removed, or the reason to keep it. The effect in the row is
-// the reward with the section minus without it.
+// removalRule returns the rule that permits removing the section, or the reason to keep it. The row's effect is the
+// reward with the section minus without it.
 func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	switch r.Verdict {
 	case report.Invalid:
@@ -205,8 +204,8 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	return "", "unproven (" + formatEffect(r) + ")"
 }
 
-// intervalOf returns the effect and its interval. It prefers the interval of a planned trial, which is narrower because
-// its number of sessions is fixed.
+// intervalOf returns the effect and the interval. It prefers a planned trial's interval, which is narrower because the
+// session count is fixed.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil {
@@ -238,7 +237,7 @@ func (j *removalDecision) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections removes sections from a text, and headings that would have no content left.
+// cutSections removes sections from a text, and then headings without content.
 func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // also cut the blank lines after each section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
@@ -311,7 +310,7 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	})
 }
 
-// sectionLesson returns a lesson that fires on the keywords, or else on the code spans and the heading of the section.
+// sectionLesson returns a lesson that fires on the keywords, or else on the section's code spans and heading.
 func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
 	advice := strings.TrimSpace(text[s.Body:s.End])
 	if s.Level == 0 {
@@ -336,23 +335,23 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 	return l
 }
 
-// Limits of a title, in runes.
+// Limits for a title, in runes.
 const (
 	preferredTitle = 100 // a longer sentence is cut at the end of a clause
 	maxTitle       = 200 // maximum of every lesson
 )
 
 var (
-	// listItem matches the start of a nested list, or of the next paragraph of a bullet.
+	// listItem matches the start of a nested list, or of a bullet's next paragraph.
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
 	// sentenceEnd requires a capital letter, because an abbreviation such as "e.g." does not end a sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// clauseEnd omits words for conditions (unless, if, except): without its condition, a sentence has a different
+	// clauseEnd omits words for conditions (unless, if, except): without the condition, a sentence has a different
 	// meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 
-// sectionTitle returns the heading or the first sentence of a bullet, cut only at the end of a clause.
+// sectionTitle returns the heading or a bullet's first sentence, cut only at the end of a clause.
 func sectionTitle(s *rules.Section, advice string) string {
 	if s.Level > 0 {
 		return s.Name

@@ -20,12 +20,12 @@ func TestTitleOfLessonFromBulletIsCompletePhrase(t *testing.T) {
 		sections := rules.Split(text)
 		got := sectionLesson("AGENTS.md", &sections[0], text, nil).Title
 		if got != want {
-			t.Errorf("title of %q: got %q, want %q", text, got, want)
+			t.Errorf("title(%q) = %q, want %q", text, got, want)
 		}
 	}
 	long := "- " + strings.Repeat("word ", 60) + "end."
 	sections := rules.Split(long)
 	if got := sectionLesson("AGENTS.md", &sections[0], long, nil).Title; got != sections[0].Name {
-		t.Errorf("title of a sentence of 61 words: got %q, want the section name %q", got, sections[0].Name)
+		t.Errorf("title(sentence with 61 words) = %q, want the section name %q", got, sections[0].Name)
 	}
 }

@@ -125,7 +125,7 @@ func (inv *invocation) runAgent(
 			"start `precept serve` and set the agent's base URL to the printed address (docs/AGENTS.md)\n", l.agent)
 	}
 	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // the work of a stopped agent is incomplete
+	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // a stopped agent's work is incomplete
 		result.Verifier = inv.verifyRun(ctx, cfg, f, l)
 	}
 	if f.asJSON {
@@ -140,8 +140,8 @@ func (inv *invocation) runAgent(
 }
 
 type runResult struct {
-	Run      string          `json:"run,omitempty"`     // name of the run
-	Session  string          `json:"session,omitempty"` // name of the session, with --session
+	Run      string          `json:"run,omitempty"`     // run name
+	Session  string          `json:"session,omitempty"` // session name, with --session
 	Agent    string          `json:"agent"`
 	URL      string          `json:"url"` // address of precept
 	ExitCode int             `json:"exit_code"`
@@ -151,7 +151,7 @@ type runResult struct {
 type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
-	Failures int    `json:"failures"`         // failures that precept read in the output of the command
+	Failures int    `json:"failures"`         // failures that precept read in the command's output
 	Status   string `json:"status,omitempty"` // joined, parked, ignored or unanswered; "" if the post failed
 	Error    string `json:"error,omitempty"`
 }
@@ -160,8 +160,8 @@ func agentError(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// newLaunch returns the launch of the command. If neither --run nor --session is given, newLaunch generates a name for
-// the run.
+// newLaunch returns the launch for the command. If neither --run nor --session is given, newLaunch generates a run
+// name.
 func (inv *invocation) newLaunch(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*launch, error) {
@@ -199,7 +199,7 @@ func envList(env map[string]string) []string {
 	return out
 }
 
-// verifyRun posts the result of the verifier. The exit code of precept remains that of the agent.
+// verifyRun posts the verifier's result. precept still exits with the agent's exit code.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
 	v, err := inv.verifyCommand(command, true)
@@ -263,7 +263,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
-		ownCfg.DataDir = dir // ./data of a repository may belong to another program
+		ownCfg.DataDir = dir // a repository's ./data may belong to another program
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)

@@ -51,7 +51,7 @@ func (inv *invocation) serveCommand() *cobra.Command {
 	return c
 }
 
-// printConfig prints the configuration without secrets, and the keys that differ from their defaults.
+// printConfig prints the configuration without secrets, and the keys with non-default values.
 func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 	if asJSON {
 		tree, err := cfg.EffectiveTree()

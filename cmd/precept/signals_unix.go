@@ -14,5 +14,5 @@ func forwardedSignals() []os.Signal {
 	}
 }
 
-// isUserSignal reports whether only the child defines the meaning of a signal. For precept, it is no request to stop.
+// isUserSignal reports whether only the child gives the signal a meaning. For precept, it is no request to stop.
 func isUserSignal(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

@@ -25,9 +25,9 @@ var errForeign = errors.New(
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the precept.yaml in the working directory, which may come from a foreign repository. It refuses a
-// file that names a host, to which precept could send keys and prompts, or that expands an environment variable, unless
-// the user has accepted it.
+// checkTrust checks the precept.yaml in the working directory, because it may come from a foreign repository. It
+// refuses a file that expands an environment variable, or that names a host that precept could send keys and prompts
+// to, unless the user has accepted it.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
@@ -42,8 +42,8 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	return errUntrusted
 }
 
-// mayLeakData reports whether the file expands a variable, or names a host to which the command would send data. Only
-// `precept run` starts a server, which uses every host.
+// mayLeakData reports whether the file expands a variable, or names a host that the command would send data to. Only
+// `precept run` starts a server, and a server uses every host.
 func (f *configFlags) mayLeakData(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -56,8 +56,8 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sha256Hex(text) })
 }
 
-// acceptFile adds the hash of a file to the user's list of accepted files. If the list cannot be written, acceptFile
-// prints the error.
+// acceptFile adds a file's hash to the user's list of accepted files. If the list cannot be written, acceptFile prints
+// the error.
 func (inv *invocation) acceptFile(text []byte) {
 	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return

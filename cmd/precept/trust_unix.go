@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// isForeign reports whether other users can change a file. A group whose id equals that of the user is private.
+// isForeign reports whether other users can change a file. A group with the user's own id is private.
 func isForeign(info os.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

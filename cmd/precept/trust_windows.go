@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-// isForeign returns false: on Windows, the mode of a file says nothing about other users.
+// isForeign returns false: on Windows, a file's mode says nothing about other users.
 func isForeign(os.FileInfo) bool { return false }

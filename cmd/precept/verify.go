@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxOutput   = 16 << 20 // output bytes that are searched for failures, half of them from each end
-	maxFailures = 1000     // recorded failures of one command
+	maxOutput   = 16 << 20 // output bytes searched for failures, half of them at each end
+	maxFailures = 1000     // recorded failures per command
 )
 
 type verifyResult struct {
@@ -119,8 +119,8 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	return v, nil
 }
 
-// recordFailures records the failures of the command. It only prints its errors, because the exit code of precept is
-// that of the command.
+// recordFailures records the command's failures. It only prints errors, because precept exits with the command's own
+// exit code.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyResult) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
@@ -173,7 +173,7 @@ func printVerifyResult(console io.Writer, v *verifyResult, dryRun bool) {
 	}
 }
 
-// goModule returns the import path of a folder, which the output of go test contains; "" outside of a module.
+// goModule returns a folder's import path, found in go test output; "" outside of a module.
 func goModule(dir string) string {
 	root := dir
 	for {
@@ -197,8 +197,8 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail is a writer that keeps the first and the last bytes of an output. Two goroutines may write standard
-// output and standard error.
+// headAndTail is a writer that keeps the first and the last output bytes. Two goroutines may write standard output and
+// standard error.
 type headAndTail struct {
 	half int // bytes that String returns from each end
 	mu   sync.Mutex

@@ -92,7 +92,7 @@ type watcher struct {
 	waitPrinted  bool
 }
 
-// poll prints new turns. done is true after the last turn of a closed session and, with --once, after the stored turns.
+// poll prints new turns. done is true after a closed session's last turn and, with --once, after the stored turns.
 func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	if w.name == "" {
 		if err := w.findNewest(ctx); err != nil {
@@ -125,7 +125,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// reportWait prints the reason for waiting once. With --once, the reason is an error.
+// reportWait prints once why the watcher waits. With --once, the reason is an error.
 func (w *watcher) reportWait(reason string) (done bool, err error) {
 	if w.flags.once {
 		return true, errors.New(reason + "; omit --once to wait")

@@ -1,11 +1,11 @@
-// Package backtest reports in which captured sessions a lesson would have matched, by which words, and the reward of
-// those sessions. Like the live matcher, the package reads the user's new words and new tool errors.
+// Package backtest reports in which captured sessions a lesson would have matched, by which words, and how those
+// sessions were rewarded. Like the live matcher, the package reads the user's new words and new tool errors.
 //
 // The contract: an Evaluator keeps counts and a few names, so that a million sessions fit into memory. The result
 // depends only on the lessons and the sessions.
 //
-// The hazard: the mean reward of the matching sessions is not an effect of the lesson. A lesson about failing builds
-// matches in sessions whose builds fail. Only the holdout (sessions without the lesson) measures the effect.
+// The hazard: the mean reward in matching sessions is not the lesson's effect. A lesson about failing builds matches in
+// sessions with failing builds. Only the holdout (sessions without the lesson) measures the effect.
 package backtest
 
 import (
@@ -26,18 +26,18 @@ type Session struct {
 	Reward       float64 // 0 to 1; set only if Rewarded
 }
 
-// SessionCount is the number of sessions with one trigger of a lesson or, in NearMissCounts, with one missing
+// SessionCount is the number of sessions with one of a lesson's triggers or, in NearMissCounts, with one missing
 // condition.
 type SessionCount struct {
 	Text     string `json:"word"`
 	Sessions int    `json:"sessions"`
 }
 
-// Result is the result of one lesson.
+// Result is the result for one lesson.
 type Result struct {
 	Slug           string         `json:"slug"`
-	Sessions       int            `json:"sessions"` // number of sessions of the lesson's tenant; of all tenants for a lesson without a tenant
-	Matched        int            `json:"fired"`    // number of sessions in which the lesson would have matched
+	Sessions       int            `json:"sessions"` // sessions in the lesson's tenant; in all tenants for a lesson without a tenant
+	Matched        int            `json:"fired"`    // sessions that the lesson would have matched
 	Words          []SessionCount `json:"words"`
 	SilentTriggers []string       `json:"silent"` // triggers that occurred in no session with a match
 	Rewards        MeanRewards    `json:"worth"`
@@ -46,43 +46,43 @@ type Result struct {
 	Likeness       LikenessCounts `json:"likeness"`
 }
 
-// NearMissCounts counts the near misses of a lesson. A near miss is a session without a match in which a trigger occurs
-// but another condition fails, or in which all words of a keyword occur but not the phrase.
+// NearMissCounts counts a lesson's near misses. A near miss is a session without a match: a trigger occurs but another
+// condition fails, or all words in a keyword occur but not the phrase.
 type NearMissCounts struct {
 	Sessions          int            `json:"sessions"`
 	MissingConditions []SessionCount `json:"why"`      // missing conditions, the most frequent first
 	Examples          []string       `json:"examples"` // names of some of these sessions
 }
 
-// LikenessCounts counts the sessions in which a lesson would have matched by likeness only. Likeness is the resemblance
-// of the user's sentence to the lesson.
+// LikenessCounts counts the sessions that a lesson would have matched by likeness only. Likeness is how much the user's
+// sentence resembles the lesson.
 type LikenessCounts struct {
-	Captured int               `json:"captured"` // number of captured sessions from which the thresholds are computed; below lesson.LikeSessions no lesson matches by likeness
+	Captured int               `json:"captured"` // captured sessions behind the thresholds; below lesson.LikeSessions no lesson matches by likeness
 	Injected bool              `json:"injected"` // the lesson may be injected by likeness; false means that it is only suggested
 	Sessions int               `json:"sessions"`
-	Examples []LikenessExample `json:"examples"` // in descending order of their scores
+	Examples []LikenessExample `json:"examples"` // by descending score
 }
 
-// LikenessExample is a session in which a lesson would have matched by likeness.
+// LikenessExample is a session that a lesson would have matched by likeness.
 type LikenessExample struct {
 	Session   string   `json:"session"`
 	Sentence  string   `json:"sentence"`
-	Words     []string `json:"words"` // words of the sentence that the lesson shares
+	Words     []string `json:"words"` // words that the sentence shares with the lesson
 	Score     float64  `json:"score"`
 	Threshold float64  `json:"threshold"`
 }
 
-// MeanRewards holds the mean rewards of the sessions with a match and of the other sessions.
+// MeanRewards holds the mean rewards for sessions with a match and for the other sessions.
 type MeanRewards struct {
 	MeanMatched       *float64 `json:"mean_fired"` // null without a rewarded session
-	RewardedMatched   int      `json:"told_fired"` // number of rewarded sessions with a match
+	RewardedMatched   int      `json:"told_fired"` // rewarded sessions with a match
 	MeanUnmatched     *float64 `json:"mean_rest"`  // null without a rewarded session
-	RewardedUnmatched int      `json:"told_rest"`  // number of rewarded sessions without a match
+	RewardedUnmatched int      `json:"told_rest"`  // rewarded sessions without a match
 }
 
 const maxExamples = 10
 
-// Evaluator counts the matches of lessons over sessions. An Evaluator is not safe for concurrent use.
+// Evaluator counts lesson matches over sessions. An Evaluator is not safe for concurrent use.
 type Evaluator struct {
 	book             *lesson.Book
 	likeness         likenessState
@@ -115,11 +115,11 @@ func (t *sessionTally) mean() *float64 {
 // matchedSessions holds a lesson's sessions with a match or a near miss.
 type matchedSessions struct {
 	sessions sessionTally
-	words    map[string]int // number of sessions by trigger or missing condition
+	words    map[string]int // session count by trigger or missing condition
 	examples []string       // first sessions
 }
 
-// add counts a session and its words. After limit different words, add ignores new words.
+// add counts a session and the words in it. After limit different words, add ignores new words.
 func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	m.sessions.add(s)
 	for w := range words {
@@ -151,7 +151,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Evaluator {
 	return r
 }
 
-// withoutRoles returns an active copy without roles and skills, which stored sessions do not contain.
+// withoutRoles returns an active copy without roles and skills, because stored sessions contain neither.
 func withoutRoles(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, Title: l.Title, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
@@ -192,7 +192,7 @@ func (r *Evaluator) Add(s *Session) {
 	}
 }
 
-// ResultOf returns the result of one lesson.
+// ResultOf returns the result for one lesson.
 func (r *Evaluator) ResultOf(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
@@ -237,11 +237,11 @@ func (r *Evaluator) Results() []Result {
 	return out
 }
 
-// Sessions returns the number of added sessions.
+// Sessions returns how many sessions were added.
 func (r *Evaluator) Sessions() int { return r.sessionsByTenant[""].count }
 
-// Matches returns the number of sessions in which the lesson matched, and the number of all sessions of its tenant, or
-// of all tenants if the lesson has no tenant. Matches implements lesson.Checker.Backtest.
+// Matches returns how many sessions the lesson matched, out of all sessions in its tenant, or in all tenants if the
+// lesson has no tenant. Matches implements lesson.Checker.Backtest.
 func (r *Evaluator) Matches(l *lesson.Lesson) (matched, sessions int) {
 	o := r.ResultOf(l.Slug)
 	return o.Matched, o.Sessions

@@ -41,14 +41,14 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
 	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
-		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of the 20 sessions of acme", r)
+		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of acme's 20 sessions", r)
 	}
 	if r := run.ResultOf("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
-		t.Errorf("result of an unknown lesson = %+v, want no match and no mean reward", r)
+		t.Errorf("ResultOf(unknown lesson) = %+v, want no match and no mean reward", r)
 	}
 }
 
-// A near miss contains a phrase, or all words of a phrase, but does not match.
+// A near miss contains a phrase, or all words in a phrase, but does not match.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -66,7 +66,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	reasons := fmt.Sprintf("%v", r.NearMisses.MissingConditions)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
-			t.Errorf("reasons of the near misses = %s, want a reason with %q", reasons, want)
+			t.Errorf("near-miss reasons = %s, want one with %q", reasons, want)
 		}
 	}
 	for i := range 100 { // one reason for each phrase
@@ -82,7 +82,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r = run.ResultOf("a-b")
 	if r.NearMisses.Sessions != 2 || len(r.NearMisses.MissingConditions) != 20 {
-		t.Errorf("text with the words of 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
+		t.Errorf("text with words from 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
 	}
 	for _, why := range r.NearMisses.MissingConditions {
 		if why.Sessions != 2 {
@@ -91,7 +91,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// The tool of an error comes from the call in an earlier reply. The assistant's text is left out.
+// An error's tool comes from the call in an earlier reply. The assistant's text is left out.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {
@@ -150,7 +150,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		"unknown dialect":         {userExchange("telegraph", "load more"), 0},
 		"no messages":             {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
 		"truncated item":          {cut, 1},
-		"item of another dialect": {userExchange("responses", "load more"), 1},
+		"item in another dialect": {userExchange("responses", "load more"), 1},
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)

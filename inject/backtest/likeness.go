@@ -11,7 +11,7 @@ const maxSentenceBytes = 300
 
 // LikenessConfig configures matches by likeness in a Run.
 type LikenessConfig struct {
-	OtherLessons []*lesson.Lesson // other lessons of the bank; a text matches only the most similar lesson
+	OtherLessons []*lesson.Lesson // other lessons in the bank; a text matches only the most similar lesson
 	Traffic      *lesson.Traffic
 	Rate         float64 // match.like_rate
 	Inject       bool    // match.like: lessons with like: true are injected

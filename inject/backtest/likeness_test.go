@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson is similar to similarSentence, which has none of its phrases.
+// endpointLesson resembles similarSentence, but none of the lesson's phrases occurs there.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,
@@ -20,7 +20,7 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// runWithSimilarity backtests lessons on sessions of one sentence each, and adds enough sentences about opening hours
+// runWithSimilarity backtests lessons on sessions with one sentence each, and adds enough sentences about opening hours
 // for similarity matches.
 func runWithSimilarity(tested []*lesson.Lesson, by backtest.LikenessConfig, sentences ...string) *backtest.Evaluator {
 	var sessions []*backtest.Session
@@ -47,7 +47,7 @@ func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
 	}
 	e := r.Likeness.Examples[0]
 	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
-		t.Errorf("example = %+v, want the sentence of session 0, the shared word endpoint and a score of at least the threshold", e)
+		t.Errorf("example = %+v, want session 0's sentence, the shared word endpoint and a score not below the threshold", e)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
 		l := endpointLesson()
 		l.Trigger.ByLikeness = tc.declaresLike
 		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.on}).ResultOf(l.Slug); r.Likeness.Injected != tc.injected {
-			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Likeness.Injected, tc.injected)
+			t.Errorf("lesson like %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Likeness.Injected, tc.injected)
 		}
 	}
 }
@@ -80,6 +80,6 @@ func TestTooFewCapturedSessionsDisableSimilarityMatches(t *testing.T) {
 	run.EnableLikeness(backtest.LikenessConfig{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
 	if r := run.ResultOf("keep-old-endpoints"); r.Likeness.Sessions != 0 || r.Likeness.Captured != 1 || r.Likeness.Examples == nil {
-		t.Errorf("similarity matches = %+v, want none, an empty list of examples and one captured session", r.Likeness)
+		t.Errorf("similarity matches = %+v, want none, an empty example list and one captured session", r.Likeness)
 	}
 }

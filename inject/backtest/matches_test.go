@@ -24,7 +24,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 	return run.ResultOf(l.Slug)
 }
 
-// A captured session names its agent, but not its role or skill. One matching target suffices.
+// A captured session names the agent, but not the role or skill. One matching target suffices.
 func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -49,7 +49,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	}
 }
 
-// Truncated items and exchanges of an unknown dialect are skipped.
+// Truncated items and exchanges in an unknown dialect are skipped.
 func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, tc := range []struct {
@@ -59,8 +59,8 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"at the beginning", "load more " + filler + filler, true},
 		{"at the end", filler + filler + " load more", true},
 		{"in the middle", filler + " load more " + filler, false},
-		{"in the middle of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
-		{"in the middle of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
+		{"middle, 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
+		{"middle, 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
 		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, tc.words); r.Matched == 1 != tc.matches {
 			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Matched, tc.matches)
@@ -69,16 +69,15 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
-		t.Errorf("queries of an exchange with a truncated item = %+v, want one with the words \"load more\"", qs)
+		t.Errorf("Queries(exchange with a truncated item) = %+v, want one with the words \"load more\"", qs)
 	}
 	unknown := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{unknown}); len(qs) != 0 {
-		t.Errorf("queries of an unknown dialect = %+v, want none", qs)
+		t.Errorf("Queries(unknown dialect) = %+v, want none", qs)
 	}
 }
 
-// The tool definitions of a request are not stored, so a session counts if it calls the tool, before or after the
-// phrase.
+// A request's tool definitions are not stored, so a session counts if it calls the tool, before or after the phrase.
 func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
@@ -118,10 +117,10 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 	}
 	qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "make: *** no rule\nexit code: 2")})
 	if len(qs) != 1 || len(qs[0].Errors) != 1 || qs[0].Errors[0].Tool != "shell" {
-		t.Errorf("queries of a failed call = %+v, want one error of the tool shell", qs)
+		t.Errorf("Queries(failed call) = %+v, want one error from the tool shell", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
-		t.Errorf("queries of a successful call = %+v, want none", qs)
+		t.Errorf("Queries(successful call) = %+v, want none", qs)
 	}
 }
 
@@ -137,7 +136,7 @@ func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 	}
 }
 
-// The case, order and distance of the words do not matter.
+// Case, order and distance between the words do not matter.
 func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 	for _, tc := range []struct {
 		keyword, words string

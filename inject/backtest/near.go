@@ -9,10 +9,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxNearReasons limits a lesson's different reasons of near misses.
+// maxNearReasons limits how many near-miss reasons a lesson has.
 const maxNearReasons = 20
 
-// multiWordKeyword is a keyword of several words. A text may contain all these words without the phrase.
+// multiWordKeyword is a keyword with several words. A text may contain all these words without the phrase.
 type multiWordKeyword struct {
 	slug, phrase string
 	words        []string

@@ -12,7 +12,7 @@ import (
 	"precept/internal/sample"
 )
 
-// maxNearest limits the lessons without a match in a result of Nearest.
+// maxNearest limits the unmatched lessons that Nearest returns.
 const maxNearest = 12
 
 // nearestQueries limits the queries that Nearest reads, from the end of a session.
@@ -28,9 +28,9 @@ type Reason struct {
 }
 
 // Nearest returns the lessons that came closest to a match in a session, each with the missing condition or the nearest
-// phrase. The lessons whose slugs are in matched come last, with their triggers, if they still match.
+// phrase. The lessons with slugs in matched come last, with the triggers, if they still match.
 //
-// Nearest reads only the newest queries, and no lessons of other tenants. When ctx ends, Nearest returns the lessons
+// Nearest reads only the newest queries, and no lessons from other tenants. When ctx ends, Nearest returns the lessons
 // found so far.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
@@ -42,7 +42,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			found[slug] = &Reason{Slug: slug, Why: why, score: score}
 		}
 	}
-	triggers := map[string]string{} // by slug, of the lessons in matched
+	triggers := map[string]string{} // triggers of the lessons in matched, by slug
 	isForeign := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
 	queries := Queries(exchanges)
 	queries = queries[max(0, len(queries)-nearestQueries):]
@@ -55,7 +55,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			switch {
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
-				if e.Matches { // the loop ends at the oldest query, so its match remains
+				if e.Matches { // the loop ends at the oldest query, so the first match remains
 					triggers[e.Lesson.Slug] = lesson.CauseText(e.Causes)
 				}
 			case len(e.Obstacles) > 0:
@@ -90,7 +90,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 	return out
 }
 
-// addPhraseReasons adds a reason for each phrase with half of its words in sorted.
+// addPhraseReasons adds a reason for each phrase with at least half the words in sorted.
 func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, why string, score float64)) {
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
 		if why, share := comparePhrase(phrase, sorted); share >= 0.5 {
@@ -99,7 +99,7 @@ func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, wh
 	}
 }
 
-// comparePhrase returns the share of a phrase's words that sorted contains, and a description for users.
+// comparePhrase returns the share of a phrase's words found in sorted, and a description for users.
 func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	words := sortedWords(phrase)
 	var present []string

@@ -35,7 +35,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 		t.Errorf("matched: Why = %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
-		t.Errorf("nearest lessons = %q, want the lesson half with its nearest phrase, and the lesson candidate with its state", got)
+		t.Errorf("nearest lessons = %q, want half with the nearest phrase, and candidate with the state", got)
 	}
 }
 

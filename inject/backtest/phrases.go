@@ -10,12 +10,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// Limits of proposed phrases.
+// Limits for proposed phrases.
 const (
-	nearShare      = 0.7 // minimum likeness of a near miss, relative to the threshold of a match
+	nearShare      = 0.7 // minimum likeness for a near miss, relative to the match threshold
 	maxProposals   = 10
 	maxPhraseWords = 6
-	broadShare     = 0.1 // share of the sessions above which a phrase is too broad
+	broadShare     = 0.1 // a phrase in a larger share of the sessions is too broad
 	maxExcerpt     = 160 // bytes
 )
 
@@ -25,9 +25,9 @@ type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
 	By       string          `json:"by"`     // "near_misses", "judge" or "person"
 	Phrase   string          `json:"phrase"`
-	Score    float64         `json:"score"` // highest score of a sentence with the phrase
+	Score    float64         `json:"score"` // highest score among sentences with the phrase
 	Words    []string        `json:"words"` // words that the sentence shares with the lesson
-	Matched  int             `json:"fired"` // number of sessions with the phrase
+	Matched  int             `json:"fired"` // sessions with the phrase
 	Sessions int             `json:"sessions"`
 	Examples []PhraseExample `json:"examples"`
 }
@@ -38,7 +38,7 @@ type PhraseExample struct {
 	Excerpt string `json:"excerpt"`
 }
 
-// CapturedSession holds the matcher's input of one session.
+// CapturedSession holds the matcher's input for one session.
 type CapturedSession struct {
 	Name    string
 	Queries []lesson.Query
@@ -95,7 +95,8 @@ func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []Phr
 	return out
 }
 
-// NewPhraseProposal returns a proposal for a phrase of a judge or a person, with the sessions that contain the phrase.
+// NewPhraseProposal returns a proposal for a phrase from a judge or a person, with the sessions that contain the
+// phrase.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.countSessions(sessions)

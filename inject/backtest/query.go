@@ -9,11 +9,11 @@ import (
 	"precept/internal/wire"
 )
 
-// maxMessageBytes limits the searched bytes of a message. If a message is longer, half of the limit is searched at each
-// end, as in a live turn.
+// maxMessageBytes limits the searched bytes in a message. A longer message is searched at both ends, half the limit
+// each, as in a live turn.
 const maxMessageBytes = 64 << 10
 
-// Queries returns the matcher's input of each turn, without tenant, role and skill.
+// Queries returns the matcher's input for each turn, without tenant, role and skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}
@@ -34,7 +34,7 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	return out
 }
 
-// query returns the matcher's input of one exchange. ok is false if the exchange is unreadable, or has neither new
+// query returns the matcher's input for one exchange. ok is false if the exchange is unreadable, or has neither new
 // words nor tool errors.
 func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
 	q = lesson.Query{Agent: x.Agent, Model: x.Model}

@@ -17,7 +17,7 @@ type Decision struct {
 	Plan   lesson.TrialPlan   // for StartTrial
 	By     string             // operator, for the audit log
 	Seen   lesson.SeenVersion // version seen by the operator; a different version is refused
-	// Force activates the lesson even if the checks refuse its text, which the operator has read.
+	// Force activates the lesson even if the checks refuse the text: the operator has read it.
 	Force bool
 	// Sessions holds the rewarded sessions with and without the lesson, for the audit log; nil means unknown.
 	Sessions *[2]int64
@@ -86,7 +86,7 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 }
 
 // Revise replaces the text of a lesson that a program wrote in the proposal's scope. The lesson is quarantined again
-// or, with p.ActivateNow, active for its agent. Its slug, number, source and time of creation stay.
+// or, with p.ActivateNow, active for one agent, the author. Slug, number, source and creation time stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -95,7 +95,7 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
-// revise returns the change for Revise, which counts as a write in the scope's quota.
+// revise returns the change for Revise. It counts as a write in the scope's quota.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
 	old, name, err := s.getOwned(slug, p.Scope)
 	if err != nil {
@@ -135,7 +135,7 @@ type RecordOutcome string
 // The outcomes of Record.
 const (
 	RecordedNew       RecordOutcome = "new"
-	RecordedNewText   RecordOutcome = "text" // new text of an existing lesson
+	RecordedNewText   RecordOutcome = "text" // new text for an existing lesson
 	RecordedUnchanged RecordOutcome = "same" // equal text; nothing is written
 )
 
@@ -165,7 +165,7 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// getOwned returns a program's lesson of the scope. For every other lesson, it returns ErrNoLesson, because a tenant
+// getOwned returns a program's lesson in the scope. For every other lesson, it returns ErrNoLesson, because a tenant
 // must learn nothing about other tenants.
 func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
@@ -222,7 +222,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 
 const maxEvidence = 50
 
-// Withdraw archives a program's lesson of the scope.
+// Withdraw archives a program's lesson in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
 	return b.update(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.getOwned(slug, scope)
@@ -237,7 +237,7 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 	})
 }
 
-// moveToArchive names the archived file after the slug, which is unique.
+// moveToArchive names the archived file after the unique slug.
 func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
@@ -251,7 +251,7 @@ func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) 
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// getArchived returns an archived lesson, with the Path that a restoration gives it, and its name in the archive.
+// getArchived returns an archived lesson, with the Path after restoring it, and the name in the archive.
 func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)

@@ -35,11 +35,11 @@ func newRefused(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.ValidationErrors{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits restrict the writes of programs, so that a single credential cannot flood operators with lessons.
+// Limits restrict what programs write, so that a single credential cannot flood operators with lessons.
 type Limits struct {
 	AgentWritesPerHour  int // per agent; 0 means 60
 	TenantWritesPerHour int // per tenant; 0 means 300
-	TenantWaiting       int // lessons of a tenant waiting for approval; 0 means 500
+	TenantWaiting       int // a tenant's lessons waiting for approval; 0 means 500
 	TenantLessons       int // per tenant (limits.tenant_lessons); 0 means no limit
 }
 
@@ -55,7 +55,7 @@ type Options struct {
 	FindSecrets lesson.SecretFinder             // kinds of secrets in a text; may be nil
 	Counts      func(slug string) lesson.Counts // measured results for the index; nil keeps the old results
 	Limits      Limits
-	ParseCache  *lesson.ParseCache // shared with other readers of the storage; may be nil
+	ParseCache  *lesson.ParseCache // shared with the storage's other readers; may be nil
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no goroutine.
@@ -65,9 +65,9 @@ type Bank struct {
 	queue   sync.Mutex      // guards waiting; no lock is taken while queue is held
 	waiting []*pendingWrite // writes that the next holder of mu commits in one step
 
-	mu            sync.Mutex    // serializes commits of this process; guards texts and archivedTexts
-	texts         *lesson.Texts // parsed texts outside of the archive
-	archivedTexts *lesson.Texts // parsed texts of the archive
+	mu            sync.Mutex    // serializes this process's commits; guards texts and archivedTexts
+	texts         *lesson.Texts // parsed unarchived texts
+	archivedTexts *lesson.Texts // parsed archived texts
 }
 
 // New returns a bank, and does not access the storage.
@@ -83,7 +83,7 @@ func New(o Options) *Bank {
 	}
 }
 
-// List returns all lessons outside of the archive, and the problems of the files.
+// List returns all unarchived lessons, and the problems in the files.
 func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	return s.book, s.problems, nil
 }
 
-// Archived returns the archived lessons by slug, and the problems of their files.
+// Archived returns the archived lessons by slug, and the problems in the files.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,12 +118,12 @@ func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem
 	return book, problems
 }
 
-// Log returns the newest n events of the audit log, oldest first.
+// Log returns the newest n audit log events, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	return b.options.Storage.Tail(ctx, n)
 }
 
-// snapshot is the content of the bank during a commit, including the earlier writes of that commit.
+// snapshot is the bank's content during a commit, including earlier writes in that commit.
 type snapshot struct {
 	bank        *Bank
 	now         time.Time
@@ -133,7 +133,7 @@ type snapshot struct {
 	problems    []lesson.Problem
 	version     string
 	usage       *quota               // for the limits; computed at the first use
-	numbers     map[lesson.Scope]int // highest number of a lesson, by scope; computed at the first use
+	numbers     map[lesson.Scope]int // highest lesson number by scope; computed at the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {

@@ -197,7 +197,7 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 		t.Errorf("got %d references and state %s, want 50 and active", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("Cite of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("Cite(unknown lesson) error = %v, want %v", err, bank.ErrNoLesson)
 	}
 }
 
@@ -215,12 +215,12 @@ func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
 		if got := lesson.ParseIndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
-			t.Errorf("counts of %s = %+v, want %+v; index:\n%s", slug, got, want, m.index)
+			t.Errorf("%s counts = %+v, want %+v; index:\n%s", slug, got, want, m.index)
 		}
 	}
 }
 
-// Writes are counted from the shared log. Refused writes count, writes of people do not.
+// Writes are counted from the shared log. Refused writes count, people's writes do not.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
@@ -239,7 +239,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	for i, p := range []bank.Proposal{newProposal("aa"), bad, newProposal("cc"), newProposal("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
-			t.Fatalf("write %d: err = %v, want only write 1 refused, and not because of the quota", i, err)
+			t.Fatalf("write %d: err = %v, want only write 1 refused, and not for the quota", i, err)
 		}
 	}
 	if _, err := other.Propose(t.Context(), newProposal("ee")); !errors.Is(err, bank.ErrTooMany) {
@@ -254,15 +254,15 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	colleague := newProposal("ff")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); err != nil {
-		t.Errorf("proposal of another agent: %v", err)
+		t.Errorf("another agent's proposal: %v", err)
 	}
 	colleague = newProposal("gg")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("seventh proposal of the tenant: err = %v, want %v", err, bank.ErrTooMany)
+		t.Errorf("tenant's seventh proposal: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := putAsPerson("three"); err != nil {
-		t.Errorf("write of a person: %v", err)
+		t.Errorf("person's write: %v", err)
 	}
 	current = current.Add(time.Hour)
 	if _, err := one.Propose(t.Context(), newProposal("hh")); err != nil {

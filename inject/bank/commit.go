@@ -20,7 +20,7 @@ type pendingWrite struct {
 }
 
 const (
-	maxAttempts = 16  // attempts of one commit, while other programs change the bank
+	maxAttempts = 16  // attempts per commit, while other programs change the bank
 	maxWrites   = 512 // in one commit
 )
 
@@ -48,7 +48,7 @@ func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) e
 		}
 	}
 	if w.panicked != nil {
-		panic(w.panicked) // in the goroutine of the caller
+		panic(w.panicked) // in the caller's goroutine
 	}
 	return w.err
 }
@@ -114,7 +114,7 @@ func joinContexts(writes []*pendingWrite) (context.Context, context.CancelFunc) 
 	}
 }
 
-// run returns the change of a write. After an error or a panic, the change is empty, and only the caller of this write
+// run returns the change made by a write. After an error or a panic, the change is empty, and only this write's caller
 // is affected.
 func (w *pendingWrite) run(s *snapshot) (c Change) {
 	defer func() {
@@ -137,8 +137,8 @@ func (w *pendingWrite) run(s *snapshot) (c Change) {
 	return c
 }
 
-// applyChange applies a change to the snapshot, for the next write of the commit. It returns false if the next write
-// needs a new snapshot: after many texts, a removal or a change of the archive.
+// applyChange applies a change to the snapshot, for the next write in the commit. It returns false if the next write
+// needs a new snapshot: after many texts, a removal or an archive change.
 func (s *snapshot) applyChange(c Change) bool {
 	const maxEdits = 8
 	isComplete := len(c.Edits) <= maxEdits
@@ -168,7 +168,7 @@ func (s *snapshot) applyChange(c Change) bool {
 	return isComplete
 }
 
-// mergeEdits merges the edits of each name into one edit, from the first old text to the last new text.
+// mergeEdits merges the edits for each name into one edit, from the first old text to the last new text.
 func mergeEdits(edits []Edit) []Edit {
 	index := map[string]int{}
 	out := edits[:0:0]

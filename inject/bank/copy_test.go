@@ -51,7 +51,7 @@ func listSlugs(t *testing.T, b *bank.Bank) string {
 	return strings.Join(out, " ")
 }
 
-// loggedActions returns "action slug" of each event, with commas.
+// loggedActions returns "action slug" for each event, with commas.
 func loggedActions(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	log, err := b.Log(t.Context(), 100)
@@ -84,7 +84,7 @@ func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
 	if got := loggedActions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
-		t.Errorf("logged actions = %s, want an edit of two and none of one", got)
+		t.Errorf("logged actions = %s, want an edit for two and none for one", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
 		t.Errorf("two.md = %q, err = %v, want the copied text", text, err)

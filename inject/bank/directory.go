@@ -19,16 +19,16 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode lets every user read lessons, which are not secret.
+// lessonMode lets every user read lessons: they are not secret.
 const lessonMode = 0o644
 
 // Directory is a Storage on disk: LESSON.md files, index, audit log and archive.
 type Directory string
 
-// Name returns the path of the directory.
+// Name returns the directory's path.
 func (d Directory) Name() string { return string(d) }
 
-// Read returns the texts of the directory.
+// Read returns the directory's texts.
 func (d Directory) Read(context.Context) (Reading, error) {
 	texts, version, problems, err := lesson.ReadDir(string(d))
 	if err != nil {
@@ -41,8 +41,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a lock of the directory. New texts are written atomically before old texts are removed,
-// so that a moved lesson always has a file.
+// Commit applies a change under a directory lock. New texts are written atomically before old texts are removed, so
+// that a moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	err := d.commit(c)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -84,7 +84,7 @@ func (d Directory) commit(c Change) error {
 	return d.writeLogAndIndex(c)
 }
 
-// maxParallelWrites limits the texts that are written at once. A disk syncs several files as fast as one.
+// maxParallelWrites limits how many texts are written in parallel. A disk syncs several files as fast as one.
 const maxParallelWrites = 16
 
 func (d Directory) writeTexts(edits []Edit) error {

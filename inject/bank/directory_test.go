@@ -36,6 +36,6 @@ func TestTailSkipsTruncatedLogLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
-		t.Errorf("Tail(4000) of 50,000 events = %d events, %v, want 4000", len(events), err)
+		t.Errorf("Tail(4000) from 50,000 events = %d events, %v, want 4000", len(events), err)
 	}
 }

@@ -1,9 +1,9 @@
-// Package bank writes lessons into a bank, which is a directory or the Redis of a fleet. A Bank checks the lessons; a
-// Storage (Directory here, redis.Bank in store/redis) stores the texts. Package banktest tests storages.
+// Package bank writes lessons into a bank: a directory or a fleet's Redis. A Bank checks the lessons; a Storage
+// (Directory here, redis.Bank in store/redis) stores the texts. Package banktest tests storages.
 //
-// A lesson that a program wrote is checked, and its claims about counts, state and approval are dropped. The lesson is
-// quarantined until a person approves its text with Act. Only a lesson that an agent wrote for itself alone can be
-// active at once (Proposal.ActivateNow).
+// A lesson that a program wrote is checked, and claims about counts, state and approval are dropped. The lesson is
+// quarantined until a person approves it with Act. Only a lesson that an agent wrote for itself alone can be active
+// without approval (Proposal.ActivateNow).
 //
 // Every write also updates the index and appends to the audit log, in the same step. A refused write returns *Refused,
 // ErrNoLesson, ErrTooMany or ErrTenantLessons.

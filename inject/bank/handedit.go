@@ -12,22 +12,22 @@ const (
 	actionEdit   = "edit"
 	actionCreate = "create"
 	actionRemove = "remove"
-	actionCommit = "commit" // git commit of an edit that is already in the log
+	actionCommit = "commit" // git commit for an edit that is already in the log
 )
 
 const (
-	maxHandEdits   = 64      // edits logged by a call of RecordEdits
+	maxHandEdits   = 64      // edits logged per RecordEdits call
 	maxUnlogged    = 500     // maximum number of lessons without an event; a directory with more is a copy
-	maxCompleteLog = 2000    // a longer log may lack its oldest events
+	maxCompleteLog = 2000    // a longer log may lack the oldest events
 	allEvents      = 1 << 20 // more than every log has
 )
 
-// RecordEdits appends an event for each lesson that a person changed without precept: its text or state differs from
-// the newest event. before is the book of the previous call, or nil. origin returns the time and author of a text. The
-// text is nil for a removed lesson.
+// RecordEdits appends an event for each lesson that a person changed without precept, that is, with a text or state
+// other than in the newest event. before is the book from the previous call, or nil. origin returns a text's time and
+// author. The text is nil for a removed lesson.
 //
-// The results are the current book, and the number of edits for a later call: edits without a git commit, and edits
-// beyond maxHandEdits.
+// RecordEdits returns the current book, and how many edits are left for a later call: edits without a git commit, and
+// edits beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, pending int, err error) {
@@ -72,7 +72,7 @@ func (b *Bank) RecordEdits(
 	return book, pending, err
 }
 
-// detail returns the value of lesson.DetailHand.
+// detail returns the value for lesson.DetailHand.
 func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":
@@ -89,7 +89,7 @@ type handEdit struct {
 	from, to                 lesson.State
 }
 
-// handEdits returns the changes that were made without precept. It compares each lesson with its newest event.
+// handEdits returns the changes made without precept. It compares each lesson with the lesson's newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 	return out, nil
 }
 
-// removedByHand returns removals for the lessons of before whose files are gone.
+// removedByHand returns removals for the lessons in before with missing files.
 func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
@@ -162,7 +162,7 @@ func (b *Bank) lockAndRead(ctx context.Context) (*snapshot, error) {
 	return b.read(ctx)
 }
 
-// CautionChange is a measured change of a lesson from advice to a caution (an approach to avoid) or back.
+// CautionChange is a measured change that turns advice into a caution (an approach to avoid) or back.
 type CautionChange struct {
 	Slug, Hash                    string
 	Caution                       bool    // from advice to a caution

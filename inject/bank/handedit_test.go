@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// newBankWithScan returns a bank, its directory, and a function that calls RecordEdits once and returns the logged
+// newBankWithScan returns a bank, the directory, and a function that calls RecordEdits once and returns the logged
 // events.
 func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []lesson.Event) {
 	t.Helper()
@@ -44,7 +44,7 @@ func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []less
 	}
 }
 
-// Outside of a git repository, no commit has the time of an edit.
+// Outside a git repository, no commit has an edit's time.
 func TestManualEditUsesFileModTime(t *testing.T) {
 	_, dir, scan := newBankWithScan(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -91,7 +91,7 @@ func TestBankActionsAreNotManualEdits(t *testing.T) {
 	}
 }
 
-// Before its commit, the edit is logged without an author.
+// Before the commit, the edit is logged without an author.
 func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")

@@ -54,7 +54,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 			continue
 		}
 		if r.Lesson.State != lesson.Quarantined || r.Lesson.Confidence > 0.5 || r.Lesson.SuccessCount+r.Lesson.FailureCount > 0 {
-			t.Errorf("%s: %s: stored %+v, want it quarantined with a confidence of at most 0.5 and no counts", kind, attacks[i].Name, r.Lesson)
+			t.Errorf("%s: %s: stored %+v, want it quarantined with confidence at most 0.5 and no counts", kind, attacks[i].Name, r.Lesson)
 		}
 		if !attacks[i].Harmless {
 			t.Errorf("%s: %s: accepted into quarantine, want a refusal", kind, attacks[i].Name)

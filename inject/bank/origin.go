@@ -16,7 +16,7 @@ import (
 	"unicode"
 )
 
-// Origin is the time and author of a person's text, written without precept.
+// Origin is when and by whom a person's text was written, without precept.
 type Origin struct {
 	Time         time.Time
 	By           string // empty if unknown
@@ -28,12 +28,12 @@ type Origin struct {
 const (
 	gitTimeout    = 2 * time.Second
 	maxGitOutput  = 4 << 10        // bytes
-	maxAuthor     = 80             // letters of a name
-	maxCommitWait = 24 * time.Hour // age up to which a commit is expected
+	maxAuthor     = 80             // letters in a name
+	maxCommitWait = 24 * time.Hour // a commit is expected up to this age
 )
 
-// FileOrigin returns the author and time of the newest commit of a file, if the commit has this text. Otherwise, it
-// returns the modification time without an author. text is nil for a removed file.
+// FileOrigin returns the author and time of a file's newest commit, if the commit has this text. Otherwise, it returns
+// the modification time without an author. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -73,11 +73,11 @@ func inRepository(dir string) bool {
 type commit struct {
 	hash, author string
 	time         time.Time
-	blob         string // object id of the text
+	blob         string // the text's object id
 }
 
-// lastCommit returns the newest commit of a file, or nil if no commit has the file. The options keep git from taking
-// locks, and from running programs configured by the repository.
+// lastCommit returns a file's newest commit, or nil if no commit has the file. The options keep git from taking locks,
+// and from running programs configured by the repository.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		return nil, err
 	}
 	out, err := io.ReadAll(io.LimitReader(pipe, maxGitOutput))
-	err = errors.Join(err, cmd.Wait()) // git fails if its output is too long
+	err = errors.Join(err, cmd.Wait()) // git fails if the output is too long
 	if len(out) == 0 && (err == nil || strings.Contains(string(stderr), "not have any commits")) {
 		return nil, nil //nolint:nilnil // the file has no commit
 	}
@@ -137,7 +137,7 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's object id of a text: a SHA-1, or a SHA-256 for 64 digits. For a removed file, the result is
+// blobName returns git's object id for a text: a SHA-1, or a SHA-256 for 64 digits. For a removed file, the result is
 // zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {

@@ -13,7 +13,7 @@ import (
 
 // Proposal is a program's lesson before the checks.
 type Proposal struct {
-	// State, counts, approval, scope and times of the lesson are ignored. An empty slug becomes Slug(title, scope).
+	// The lesson's state, counts, approval, scope and times are ignored. An empty slug becomes Slug(title, scope).
 	Lesson *lesson.Lesson
 	Text   []byte // a LESSON.md file, instead of Lesson
 	Source string // program: "distill", "api", "writ", "ledger" or "import"; required
@@ -24,17 +24,17 @@ type Proposal struct {
 	ActivateNow bool
 }
 
-// Result is the result of writing a lesson.
+// Result is the result for one written lesson.
 type Result struct {
 	Lesson   *lesson.Lesson   // nil if not accepted
 	Findings []lesson.Finding // with warnings
 	Err      error            // why the lesson was not accepted: *Refused, ErrTooMany, ErrTenantLessons or ErrNoLesson
 }
 
-// maxConfidence is the maximum confidence of a program's lesson.
+// maxConfidence is the maximum confidence for a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson. The error is Result.Err or an error of the storage.
+// Propose writes a program's lesson. The error is Result.Err or a storage error.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -43,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit, and returns a result for each. err is an error of the storage; then
-// nothing is written.
+// ProposeAll writes several lessons in one commit, and returns a result for each. err is a storage error; then nothing
+// is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
@@ -60,7 +60,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose adds the lesson of a proposal to the snapshot. A refusal is in the result; err is an error of the storage.
+// propose adds a proposal's lesson to the snapshot. A refusal is in the result; err is a storage error.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	return c, r, nil
 }
 
-// proposalEvent returns the event of a proposal. The event of a refused proposal does not name the lesson, because its
-// text was not accepted.
+// proposalEvent returns the event for a proposal. If the proposal was refused, the event does not name the lesson,
+// because the text was not accepted.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -99,7 +99,7 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest number of a lesson in the scope, archived or not, so that no number is used twice.
+// highestNumber returns the highest lesson number in the scope, archived or not, so that no number is used twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -111,7 +111,7 @@ func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	return s.numbers[scope]
 }
 
-// add adds a lesson to the snapshot, for later proposals of the same commit.
+// add adds a lesson to the snapshot, for later proposals in the same commit.
 func (s *snapshot) add(l *lesson.Lesson) {
 	if s.numbers != nil {
 		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
@@ -120,7 +120,7 @@ func (s *snapshot) add(l *lesson.Lesson) {
 	s.book = s.book.AppendLesson(l)
 }
 
-// admit checks a proposal, and returns the lesson to write or the reason for its refusal.
+// admit checks a proposal, and returns the lesson to write or the reason for refusing it.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse returns the lesson as Parse will read it, with its derived fields.
+// formatAndParse returns the lesson as Parse will read it, with derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -212,7 +212,7 @@ func asRefused(err error) error {
 }
 
 // checkLesson returns the findings, and a *Refused if the lesson is expired or a finding is an error. If file is not
-// nil, the lesson was converted from file, and the findings name the fields of file.
+// nil, the lesson was converted from file, and the findings name file's fields.
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {
@@ -227,8 +227,8 @@ func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Findin
 	return findings, nil
 }
 
-// Slug makes a slug of the title and a hash of scope and title. Without the hash, a collision would show a tenant which
-// lessons another tenant has.
+// Slug makes a slug from the title and a hash of scope and title. Without the hash, a collision would show a tenant
+// which lessons another tenant has.
 func Slug(title string, scope lesson.Scope) string {
 	const maxWordBytes, hashDigits = 60, 8
 	base := lesson.Slugify(title, maxWordBytes)

@@ -17,7 +17,7 @@ type quota struct {
 	lessonsByTenant map[string]int
 }
 
-// quota counts recent writes in the audit log, which all replicas share.
+// quota counts recent writes in the audit log, shared by all replicas.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	if s.usage != nil {
 		return s.usage, nil
@@ -44,15 +44,15 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 // initialEvents is how many events recentEvents reads first.
 const initialEvents = 4000
 
-// recentEvents returns at least the events of the last hour. The number of events doubles until the oldest is an hour
-// old.
+// recentEvents returns at least the events from the last hour. It reads twice as many events each time, until the
+// oldest is an hour old.
 func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	for n := initialEvents; ; n *= 2 {
 		events, err := s.bank.options.Storage.Tail(ctx, n)
 		if err != nil || len(events) < n {
 			return events, err
 		}
-		// A manual edit has the modification time of the file, which may be long before the event.
+		// A manual edit has the file's modification time, perhaps from long before the event.
 		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHand] == nil })
 		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
 			return events, nil
@@ -82,7 +82,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson counts a lesson of a tenant. A program's lesson also counts as waiting while it waits for approval.
+// addLesson counts a tenant's lesson. A program's lesson also counts as waiting while it waits for approval.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessonsByTenant[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -10,11 +10,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons limits the lessons of a bank. A directory has the same limit.
+// maxLessons limits how many lessons a bank has. A directory has the same limit.
 const maxLessons = 50_000
 
-// Replace replaces all lessons by texts, except archived lessons. The results are events of the changed lessons and
-// findings of the checks. If the checks refuse a text, nothing changes.
+// Replace replaces all lessons by texts, except archived lessons. It returns the changed lessons' events and the
+// checks' findings. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
@@ -37,8 +37,8 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn adds the texts of a different bank, which has checked them, and replaces texts with the same names. n is the
-// number of texts outside of the archive.
+// CopyIn adds texts that another bank has checked, and replaces texts with the same names. n is the number of
+// unarchived texts.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -73,7 +73,7 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// faultsWithPaths puts the path of the file before each message.
+// faultsWithPaths puts the file path before each message.
 func faultsWithPaths(problems []lesson.Problem) (out lesson.ValidationErrors) {
 	for _, p := range problems {
 		for _, f := range p.Errors {

@@ -7,35 +7,35 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of Commit if the texts have changed since Read. Nothing is written.
+// ErrChanged is the error from Commit if the texts have changed since Read. Nothing is written.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
-// Storage stores the texts of a bank, the index and the audit log. A text's name is a relative path with slashes;
-// archived names begin with Archive.
+// Storage stores a bank's texts, index and audit log. A text's name is a relative path with slashes; archived names
+// begin with Archive.
 type Storage interface {
 	// Read returns all texts, including archived texts.
 	Read(ctx context.Context) (Reading, error)
 	// Commit applies a change, or returns ErrChanged if the storage has changed since it was read.
 	Commit(ctx context.Context, c Change) error
-	// Tail returns the newest n events of the audit log, oldest first.
+	// Tail returns the newest n audit log events, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
 	// Name names the storage in messages.
 	Name() string
 }
 
-// Archive is the prefix of the names of archived lessons.
+// Archive is the prefix for archived lessons' names.
 const Archive = lesson.ArchiveDir + "/"
 
-// Reading is the content of a storage.
+// Reading is a storage's content.
 type Reading struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // of unreadable texts, which are not in Texts
-	Version  string           // changes whenever a text outside of the archive changes
+	Problems []lesson.Problem // about unreadable texts; they are not in Texts
+	Version  string           // changes whenever an unarchived text changes
 }
 
-// Change is one change of a storage.
+// Change is one change to a storage.
 type Change struct {
-	Version string // of the Reading before the change
+	Version string // the Reading's version before the change
 	Edits   []Edit
 	Index   func(old []byte) []byte // returns the new index; may be nil
 	Log     []lesson.Event          // to append

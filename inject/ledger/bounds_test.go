@@ -34,19 +34,19 @@ func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 		for n, fits := range map[int]bool{tc.maxChars: true, tc.maxChars + 1: false} {
 			*tc.field = strings.Repeat("ü", n)
 			if err := e.Validate(); (err == nil) != fits {
-				t.Errorf("%s of %d characters: err = %v, want valid: %t", name, n, err, fits)
+				t.Errorf("%s with %d characters: err = %v, want valid: %t", name, n, err, fits)
 			}
 		}
 		*tc.field = "x"
 	}
 	body := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if _, err := ledger.Decode(strings.NewReader(body + strings.Repeat(" ", 8<<20-len(body)))); err != nil {
-		t.Errorf("entry of 8 MiB: %v", err)
+		t.Errorf("8 MiB entry: %v", err)
 	}
 }
 
-// A field has no control characters, or characters that terminals and browsers hide. The error pattern of the lesson is
-// a part of the error.
+// A field has no control characters, or characters that terminals and browsers hide. The lesson's error pattern is a
+// part of the error.
 func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -74,14 +74,14 @@ func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 		for _, lesson := range ledger.Lessons(after) {
 			for _, p := range lesson.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
-					t.Fatalf("error pattern of the lesson = %q, want a part of the error %q", p, got[0].Entry.Error)
+					t.Fatalf("lesson's error pattern = %q, want a part of the error %q", p, got[0].Entry.Error)
 				}
 			}
 		}
 	})
 }
 
-// The trace has a line for each of the two calls, without the entry.
+// The trace has a line for each call, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

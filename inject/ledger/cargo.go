@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines of rustc, clippy and cargo test.
+// Patterns for lines from rustc, clippy and cargo test.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -49,7 +49,7 @@ func rustFailure(file, code, message string) Failure {
 	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: withSubject(code, message)}
 }
 
-// readCargoTest reads a test's output. Line i is its header.
+// readCargoTest reads a test's output. Line i is the header.
 func (r *failureReader) readCargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {

@@ -1,7 +1,7 @@
-// Package ledger keeps the section "Lessons Learned" of AGENT.md: failures of a project with their cause, their
-// resolution and the rule that prevents them.
+// Package ledger keeps the section "Lessons Learned" of AGENT.md: a project's failures, each with the cause, the
+// resolution and a rule that prevents it.
 //
-// The contract: Record appends to the section and changes no other byte of the file. Each failure (file and error
+// The contract: Record appends to the section and changes no other byte in the file. Each failure (file and error
 // summary) is written once. Writers may run concurrently. Each operation is logged in .orchestration/agent_trace.jsonl,
 // next to the file.
 //

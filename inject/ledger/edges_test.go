@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// failureLines returns the failures of a tool that ran in /home/dev/shop, one per line.
+// failureLines returns the failures from a tool that ran in /home/dev/shop, one per line.
 func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -29,12 +29,12 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 		{"cargo test, cut before the message", "---- cart::total stdout ----", "cargo test | . | cart::total: the test failed without a message"},
 		{"cargo test, cut after the position", "---- cart::total stdout ----\nthread 'cart::total' panicked at src/cart.rs:9:5:", "cargo test | src/cart.rs | cart::total: the test failed without a message"},
 		{"mypy, cut in a message", "cart.py:3: error: Incompatible types in assignment (expression has", "mypy | cart.py | Incompatible types in assignment (expression has"},
-		{"jest, cut after the name of a test", "FAIL src/cart.test.js\n  ● totals › adds", "jest | src/cart.test.js | totals › adds"},
-		{"vitest, cut after the name of a test", " FAIL  src/cart.test.ts > adds", ""},
-		{"go test, cut before the end of the package", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
+		{"jest, cut after a test name", "FAIL src/cart.test.js\n  ● totals › adds", "jest | src/cart.test.js | totals › adds"},
+		{"vitest, cut after a test name", " FAIL  src/cart.test.ts > adds", ""},
+		{"go test, cut before the package ends", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3", "go test | cart_test.go | TestTotal: got 3"},
 		{"go test, cut after the position", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: ", "go test | . | TestTotal: the test failed without a message"},
-		{"truncated JSON line of go test", `{"Action":"output","Package":"example.com/shop","Te`, ""},
-		{"go test JSON, cut before the end of the package", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
+		{"truncated go test JSON line", `{"Action":"output","Package":"example.com/shop","Te`, ""},
+		{"go test JSON, cut before the package ends", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}` + "\n" + `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"    a_test.go:7: one\n"}`, "go test | a_test.go | TestA: one"},
 		{"truncated eslint JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
 		{"pytest, cut in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
@@ -47,53 +47,53 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 // The other lines belong to a different failure, a passing test or a quotation.
 func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"an error below the name of a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
+		{"an error below a file name", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
 		{"an error after a blank line", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
 		{"two files", "a.js\n  3:7  error  one  r-1\n\nb.js\n  4:7  error  two\n", "eslint | a.js | one (r-1)\neslint | b.js | two"},
 		{"warnings beside an error", "a.js\n  3:7  warning  one  r-1\n  4:7  error  two  r-2\n", "eslint | a.js | two (r-2)"},
 		{"warnings that fail the linter", "a.js\n  3:7  warning  one  r-1\n", "eslint | a.js | one (r-1)"},
 		{"a blank line before vitest's error", " FAIL  a.test.ts > adds\n\nAssertionError: 3 is not 4\n", "vitest | a.test.ts | adds: AssertionError: 3 is not 4"},
 		{"a failing vitest suite", " FAIL  a.test.ts [ a.test.ts ]\nError: no such file\n", "vitest | a.test.ts | Error: no such file"},
-		{"a jest test without its file", "  ● totals › adds\n\n    expect(received)\n", ""},
+		{"a jest test without a file", "  ● totals › adds\n\n    expect(received)\n", ""},
 		{"two jest tests", "FAIL a.test.js\n  ● one\n\n    no\n\n  ● two\n\n    never\n", "jest | a.test.js | one: no\njest | a.test.js | two: never"},
 		{"a jest test without a message, and another test", "FAIL a.test.js\n  ● one\n\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | a.test.js | two: no"},
 		{"a jest test without a message, and another file", "FAIL a.test.js\n  ● one\n\nFAIL b.test.js\n  ● two\n\n    no\n", "jest | a.test.js | one\njest | b.test.js | two: no"},
-		{"a jest test without a message, with its position", "FAIL a.test.js\n  ● one\n\n    at a.test.js:3:1\n    Expected: 4\n", "jest | a.test.js | one"},
+		{"a jest test with a position but no message", "FAIL a.test.js\n  ● one\n\n    at a.test.js:3:1\n    Expected: 4\n", "jest | a.test.js | one"},
 		{"source code that jest quotes", "FAIL a.test.js\n  ● one\n\n    > 3 | expect(x)\n", "jest | a.test.js | one"},
 		{"a mypy message and a quotation", "a.py:3: error: Bad type in\n    x = 3\n", "mypy | a.py | Bad type in"},
 		{"six mypy message lines", "a.py:3: error: a\nb\nc\nd\ne\nf\ng  [misc]\n", "mypy | a.py | a b c d e f g [misc]"},
 		{"seven mypy message lines, which are too many", "a.py:3: error: a\nb\nc\nd\ne\nf\ng\nh  [misc]\n", "mypy | a.py | a"},
 		{"a Rust position below a ruff rule", "F401 `os` imported\n --> src/lib.rs:1:8\n", ""},
 		{"a ruff rule with a name in parentheses", "a.py:3:1: E999 cannot parse (syntax)\n", "ruff | a.py | E999 cannot parse (syntax)"},
-		{"an error of rustc with a code and the word clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},
-		{"the output of another test", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
-		{"a log line of a passing test before the failure", "=== RUN   TestB\n    b_test.go:8: two\n=== RUN   TestA\n    a_test.go:7: one\n--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
+		{"a rustc error with a code and the word clippy", "src/main.rs:3:5: error[E0001]: ask clippy\n", "cargo check | src/main.rs | E0001: ask clippy"},
+		{"another test's output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
+		{"a passing test's log line before the failure", "=== RUN   TestB\n    b_test.go:8: two\n=== RUN   TestA\n    a_test.go:7: one\n--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: one"},
 		{"the first of two panics", "--- FAIL: TestA (0.00s)\npanic: one\npanic: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: panic: one"},
 		{"an assertion that is not a comparison", "--- FAIL: TestA (0.00s)\n    a_test.go:7: \n\tError Trace:\ta_test.go:7\n\tError:\tShould be true\n\texpected: 4\nFAIL\texample.com/shop\t0.1s\n", "go test | a_test.go | TestA: Should be true"},
 		{"two packages with one test each", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop/a\t0.1s\n--- FAIL: TestA (0.00s)\n    a_test.go:7: two\nFAIL\texample.com/shop/b\t0.1s\n", "go test | a/a_test.go | TestA: one\ngo test | b/a_test.go | TestA: two"},
 		{"a package that does not build", "./a.go:3:4: undefined: x\nFAIL\texample.com/shop [build failed]\n", "go vet | a.go | undefined: x"},
-		{"a package of another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
+		{"a package in another module", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.org/other\t0.1s\n", "go test | example.org/other/a_test.go | TestA: one"},
 		{"two pytest sections, one in the summary", "____ test_a ____\nE   one\na.py:9: X\n____ test_b ____\nE   two\nb.py:9: X\n==== short test summary info ====\nFAILED b.py::test_b - t...\n", "pytest | b.py | test_b: two"},
 		{"lines after the pytest sections", "____ test_a ____\nE   one\na.py:9: X\n==== warnings summary ====\nE   no\nb.py:3: W\n", "pytest | a.py | test_a: one"},
 		{"a failed pytest test without a message", "FAILED a.py::test_a\n", "pytest | a.py | test_a: the test failed"},
 		{"a file that pytest cannot collect, without a message", "ERROR a.py\n", "pytest | a.py | the test cannot be collected"},
 		{"a test in a class", "____ TestCart.test_a ____\nE   one\n==== short test summary info ====\nFAILED a.py::TestCart::test_a - o...\n", "pytest | a.py | TestCart::test_a: one"},
 		{"a fixture that fails", "____ ERROR at setup of test_a ____\nE   no database\n==== short test summary info ====\nERROR a.py::test_a - n...\n", "pytest | a.py | test_a: no database"},
-		{"a path outside of the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},
-		{"three tools, in the order of the output", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
+		{"a path outside the project", "/usr/lib/x.go:3:4: undefined: x\n", "go vet | /usr/lib/x.go | undefined: x"},
+		{"three tools, in output order", "--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n./b.go:3:4: undefined: x\nF401 `os` imported\n --> c.py:1:8\n", "go test | a_test.go | TestA: one\ngo vet | b.go | undefined: x\nruff | c.py | F401 `os` imported"},
 		{"three tools, in the reverse order", "F401 `os` imported\n --> c.py:1:8\n./b.go:3:4: undefined: x\n--- FAIL: TestA (0.00s)\n    a_test.go:7: one\nFAIL\texample.com/shop\t0.1s\n", "ruff | c.py | F401 `os` imported\ngo vet | b.go | undefined: x\ngo test | a_test.go | TestA: one"},
-		{"a log line of a passing test after a failed test without output", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
-		{"two stack frames of the project", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
-		{"the last line of a package without a failed test", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
+		{"a passing test's log line after a silent failed test", "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n    b_test.go:8: two\nFAIL\texample.com/shop\t0.1s\n", "go test | . | TestA: the test failed without a message"},
+		{"two stack frames in the project", "--- FAIL: TestA (0.00s)\npanic: one\n\ngoroutine 1 [running]:\n\t/home/dev/shop/a.go:9 +0x2\n\t/home/dev/shop/b.go:9 +0x2\nFAIL\texample.com/shop\t0.1s\n", "go test | a.go | TestA: panic: one"},
+		{"the last line in a package without a failed test", "no database\n\nFAIL\nFAIL\texample.com/shop\t0.1s\n", "go test | . | the package failed: no database"},
 		{"JSON that is not an event, as the last line", `{"level":"fatal","msg":"no database"}` + "\nFAIL\texample.com/shop\t0.1s\n", `go test | . | the package failed: {"level":"fatal","msg":"no database"}`},
-		{"a test that prints a line of a compiler", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
+		{"a test that prints a compiler line", `{"Action":"output","Package":"example.com/shop","Test":"TestA","Output":"a.go:3:4: a note\n"}`, ""},
 		{"compiler output in JSON", `{"ImportPath":"example.com/shop","Action":"build-output","Output":"./a.go:3:4: undefined: x\n"}` + "\n" + `{"ImportPath":"example.com/shop","Action":"build-fail"}`, "go vet | a.go | undefined: x"},
-		{"interleaved JSON of two packages", strings.Join([]string{
+		{"interleaved JSON from two packages", strings.Join([]string{
 			`{"Action":"output","Package":"example.com/shop/a","Output":"=== RUN   TestA\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"=== RUN   TestB\n"}`,
 			`{"Action":"output","Package":"example.com/shop/a","Output":"    a_test.go:7: one\n"}`, `{"Action":"output","Package":"example.com/shop/b","Output":"    b_test.go:8: two\n"}`,
 			`{"Action":"output","Package":"example.com/shop/b","Output":"--- FAIL: TestB (0.00s)\n"}`, `{"Action":"output","Package":"example.com/shop/a","Output":"--- FAIL: TestA (0.00s)\n"}`,
 		}, "\n"), "go test | b/b_test.go | TestB: two\ngo test | a/a_test.go | TestA: one"},
-		{"an eslint message of two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
+		{"an eslint message with two lines", "a.js\n  3:7  error  one\n    and more of it\n  4:7  error  two  r-2\n", "eslint | a.js | one\neslint | a.js | two (r-2)"},
 		{"a log line with a position in JavaScript", "a.js:3:4: started\n", ""},
 		{"a Python rule code with a colon", "a.py:3:80: E501: line too long\n", "ruff | a.py | E501 line too long"},
 		{"a warning at a Rust position", "src/main.rs:3:5: warning: unused variable\n", ""},
@@ -109,7 +109,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"the first of two clippy rules", "error: never loops\n --> src/main.rs:3:5\n  = note: `#[deny(clippy::never-loop)]` on by default\n  = help: https://rust-lang.github.io/rust-clippy/master/index.html#other\n", "cargo clippy | src/main.rs | never loops (clippy::never_loop)"},
 		{"a clippy rule after a blank line", "error: never loops\n --> src/main.rs:3:5\n\n  = note: `#[deny(clippy::never-loop)]`\n", "cargo check | src/main.rs | never loops"},
 		{"a cargo test without output, and a panic after the failures", "---- a stdout ----\n\nfailures:\n    a\nthread 'x' panicked at src/x.rs:1:1:\nno\n", "cargo test | . | a: the test failed without a message"},
-		{"the first of two panics of a cargo test", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\n\nthread 'a' panicked at src/y.rs:1:1:\ntwo\n", "cargo test | src/x.rs | a: one"},
+		{"the first of two panics in a cargo test", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\n\nthread 'a' panicked at src/y.rs:1:1:\ntwo\n", "cargo test | src/x.rs | a: one"},
 		{"the first of two panics, before Rust 1.73", "---- a stdout ----\nthread 'a' panicked at 'one', src/x.rs:1:1\nthread 'a' panicked at 'two', src/y.rs:1:1\n", "cargo test | src/x.rs | a: one"},
 		{"a stack after a panic", "---- a stdout ----\nthread 'a' panicked at src/x.rs:1:1:\none\nstack backtrace:\n   0: core\n", "cargo test | src/x.rs | a: one"},
 		{"a failed file in the pytest summary", "FAILED tests/test_cart.py\n", ""},
@@ -187,16 +187,16 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 	}
 	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
-		t.Errorf("entry outside of the section: entries = %+v, want none", got)
+		t.Errorf("entry outside the section: entries = %+v, want none", got)
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
-		t.Errorf("entry with another line between its fields: entries = %+v, want none", got)
+		t.Errorf("entry with another line between the fields: entries = %+v, want none", got)
 	}
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
 	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
-		t.Errorf("got %d lessons of two failures, want two, the lesson of the last entry first", len(list))
+		t.Errorf("got %d lessons for two failures, want two, the last entry's lesson first", len(list))
 	}
 }
 

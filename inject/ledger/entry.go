@@ -19,7 +19,7 @@ import (
 	"precept/internal/redact"
 )
 
-// Types of a failure.
+// Failure types.
 const (
 	TypeLint     = "lint"
 	TypeTest     = "test"
@@ -35,7 +35,7 @@ const (
 	maxInput   = 8 << 20 // bytes, as JSON
 )
 
-// Entry is a failure and its lesson (docs/contracts/record.schema.json).
+// Entry is a failure with the lesson learned (docs/contracts/record.schema.json).
 type Entry struct {
 	IntentID   string `json:"intent_id"`
 	Type       string `json:"type"`
@@ -46,7 +46,7 @@ type Entry struct {
 	Rule       string `json:"rule"`
 }
 
-// Decode reads one entry as JSON, and reports all faults at once: unknown, missing, duplicate and long fields.
+// Decode reads one entry as JSON, and reports all faults together: unknown, missing, duplicate and long fields.
 func Decode(r io.Reader) (Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
@@ -87,7 +87,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the members of a JSON object. It keeps duplicate keys, unlike a struct or a map.
+// members returns a JSON object's members. It keeps duplicate keys, unlike a struct or a map.
 func members(raw []byte) ([]member, error) {
 	wrapErr := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -116,14 +116,14 @@ func members(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-// field is a field of an entry: its key in the contract, and its text in the ledger.
+// field is a field in an entry: the key in the contract, and the text in the ledger.
 type field struct {
 	name, label string
 	maxChars    int
 	text        *string
 }
 
-// fields returns the fields in the order of the contract.
+// fields returns the fields in contract order.
 func (e *Entry) fields() []field {
 	return []field{
 		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
@@ -165,14 +165,14 @@ func (e *Entry) Validate() error {
 func (e *Entry) sanitize() Entry {
 	redactor := redact.New(true)
 	clean := func(s string) string { return singleLine(redactor.Text(s)) }
-	// The redactor numbers placeholders in the order of use. File and error come first, so that equal failures get
-	// equal numbers.
+	// The redactor numbers placeholders as it meets them. File and error come first, so that equal failures get equal
+	// numbers.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redactor.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
 }
 
-// Summary returns an error on one line of at most 500 characters.
+// Summary returns an error on one line with at most 500 characters.
 func Summary(text string) string { return truncate(singleLine(text), MaxSummary) }
 
 // truncate cuts a text after n characters, and marks the cut with three dots.
@@ -191,10 +191,10 @@ func (e *Entry) signature() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// labelType follows the time in the first line of an entry.
+// labelType follows the time in an entry's first line.
 const labelType = "Failure Type"
 
-// render returns the text of the entry. Equal entries at equal times give equal bytes.
+// render returns the entry's text. Equal entries at equal times give equal bytes.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)

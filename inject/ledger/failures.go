@@ -11,16 +11,16 @@ import (
 	"precept/internal/shell"
 )
 
-// Failure is a distinct finding of a linter, a type checker or a test run.
+// Failure is a distinct finding from a linter, a type checker or a test run.
 type Failure struct {
 	Tool    string `json:"tool"`    // go test, ruff, ...
 	Type    string `json:"type"`    // lint, test or static-analysis
-	File    string `json:"file"`    // path in the output, relative to the folder of the command; the folder of the package or "." if the output names no file
-	Subject string `json:"subject"` // name of the test or the rule; "" for none
+	File    string `json:"file"`    // path in the output, relative to the command's folder; the package's folder or "." if the output names no file
+	Subject string `json:"subject"` // test or rule name; "" for none
 	Error   string `json:"error"`   // one line, without the line number, because an edit above it changes the number
 }
 
-// Output is the output of a command.
+// Output is a command's output.
 type Output struct {
 	Text    string
 	Command []string // program and arguments
@@ -28,8 +28,8 @@ type Output struct {
 	Module  string   // Go module in Dir, because go test prints packages instead of folders; "" if none
 }
 
-// Failures returns the distinct failures in order. The form of the output tells which tool ran, because `make check` or
-// `npm test` may run every tool. The command tells it only if the tool has no reader in this package.
+// Failures returns the distinct failures in order. The tool is recognized by the form of the output, because `make
+// check` or `npm test` may run every tool. The command names the tool only if the tool has no reader in this package.
 func Failures(o Output) []Failure {
 	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()
@@ -52,7 +52,7 @@ type failureReader struct {
 	found []locatedFailure
 }
 
-// locatedFailure is a failure with its line, for sorting.
+// locatedFailure is a failure with the line, for sorting.
 type locatedFailure struct {
 	failure Failure
 	line    int
@@ -95,7 +95,7 @@ func (r *failureReader) relative(path string) string {
 	return path
 }
 
-// addresses matches memory addresses, which differ between runs.
+// addresses matches memory addresses: they differ between runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
 func withoutAddresses(s string) string { return addresses.ReplaceAllString(s, "0x...") }
@@ -120,7 +120,7 @@ func withSubject(subject, message string) string {
 	return subject + ": " + message
 }
 
-// Entry returns an unresolved entry for a command's failure. Its rule is to run the command.
+// Entry returns an unresolved entry for a command's failure. The rule is to run the command.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	quoted := codeSpan(singleLine(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
@@ -151,8 +151,8 @@ func DidNotRun(text string) bool {
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// UnrecognizedFailure returns a failure for a command whose output Failures does not recognize. Its error is the last
-// lines of the output.
+// UnrecognizedFailure returns a failure for a command with output that Failures does not recognize. The error is the
+// output's last lines.
 func UnrecognizedFailure(command []string, code int, text string) Failure {
 	lines := strings.Split(stripEscapes(text), "\n")
 	var lastLines []string

@@ -24,7 +24,7 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// Each .want file has the expected failures of an output in testdata/outputs. Set PRECEPT_GOLDEN to write the .want
+// Each .want file has the failures expected for one output in testdata/outputs. Set PRECEPT_GOLDEN to write the .want
 // files.
 func TestFailuresGolden(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
@@ -143,7 +143,7 @@ func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 	}
 }
 
-// A panic would lose the exit status of the command.
+// A panic would lose the command's exit status.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",

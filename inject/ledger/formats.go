@@ -12,8 +12,8 @@ import (
 // maxFormatLine limits the length of a line, because the library's scanner stops without an error at a line of 64 KB.
 const maxFormatLine = 4 << 10
 
-// readKnownFormat reads the formats of the library errorformat, such as rubocop, phpstan or dotnet. The command selects
-// the format, because a line may fit several formats.
+// readKnownFormat reads the formats known to the library errorformat, such as rubocop, phpstan or dotnet. The command
+// selects the format, because a line may fit several formats.
 func (r *failureReader) readKnownFormat() {
 	name := formatOf(r.out.Command)
 	if name == "" {

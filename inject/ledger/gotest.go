@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines of go test.
+// Patterns for go test lines.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -21,13 +21,13 @@ var (
 	goStack       = regexp.MustCompile(`^\t(/\S+\.go|[A-Za-z]:\S+\.go):\d+`)
 )
 
-// goEvent is a line of go test -json.
+// goEvent is a line from go test -json.
 type goEvent struct {
 	Action, Package, Output string
 }
 
-// readGoTest reads plain, verbose and JSON output. A JSON line is replaced by the printed line, in which other readers
-// find compiler errors.
+// readGoTest reads plain, verbose and JSON output. A JSON line is replaced by the printed line, so that other readers
+// find compiler errors there.
 func (r *failureReader) readGoTest() {
 	packages := map[string]*goPackage{}
 	plainRun := r.newGoPackage()
@@ -55,21 +55,21 @@ func (r *failureReader) readGoTest() {
 	}
 }
 
-// goPackage is the state of reading one package.
+// goPackage is the state while reading one package.
 type goPackage struct {
 	r           *failureReader
 	test        string         // test that printed the current lines
-	failedOrder []string       // failed tests in the order of their lines
+	failedOrder []string       // failed tests in line order
 	failed      map[string]int // line by test
 	messages    map[string]goMessage
 	panicText   string // text of the panic that ended the process
-	panicFile   string // first file of the project in the panic's stack
+	panicFile   string // first project file in the panic's stack
 	lastLine    string // last line that is not blank
 }
 
 const noMessage = "the test failed without a message"
 
-// goMessage is a message of a test. text is empty if the text follows on a later line.
+// goMessage is a test's message. text is empty if the text follows on a later line.
 type goMessage struct{ file, text string }
 
 func (r *failureReader) newGoPackage() *goPackage {
@@ -112,8 +112,8 @@ func (p *goPackage) readLine(at int, text string) {
 	}
 }
 
-// readBelow reads the lines below the start of a message. Assertion libraries print "Error: Not equal:", then the
-// expected and the actual value.
+// readBelow reads the lines below a message's start. Assertion libraries print "Error: Not equal:", then the expected
+// and the actual value.
 func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {
@@ -151,12 +151,12 @@ func (p *goPackage) addFailures(at int, name, outcome string) {
 	*p = *p.r.newGoPackage()
 }
 
-// hasFailedSubtest is true for a test whose failed subtest is listed instead.
+// hasFailedSubtest is true for a test with a failed subtest, which is listed instead.
 func (p *goPackage) hasFailedSubtest(test string) bool {
 	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
-// folder returns the folder of a package, or the import path of a package outside of the module.
+// folder returns a package's folder, or the import path of a package outside the module.
 func (r *failureReader) folder(pkg string) string {
 	if pkg == r.out.Module {
 		return ""

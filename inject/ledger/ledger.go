@@ -33,16 +33,16 @@ const (
 	Failed    Status = "failed"    // two attempts to write failed; the entry is only in the trace
 )
 
-// Result is the outcome for one entry, in the form of the contract.
+// Result is the outcome for one entry, in the contract's form.
 type Result struct {
 	Status    Status `json:"status"`
 	Signature string `json:"signature"` // SHA-256 of file and error summary
 	Ledger    string `json:"ledger"`
 	Entry     Entry  `json:"entry"`             // entry as sanitized for the ledger
-	Message   string `json:"message,omitempty"` // reason of a failed write
+	Message   string `json:"message,omitempty"` // why a write failed
 }
 
-// Ledger is an AGENT.md file, which goroutines and processes may use concurrently.
+// Ledger is an AGENT.md file for concurrent use by goroutines and processes.
 type Ledger struct {
 	Path string // the file may be missing
 	Now  func() time.Time
@@ -80,7 +80,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	return results, l.trace(results), nil
 }
 
-// append writes the new entries to the file, and sets the status of each result.
+// append writes the new entries to the file, and sets each result's status.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
 	path, err := resolveTarget(l.Path)
 	if err != nil {
@@ -140,7 +140,7 @@ func resolveTarget(path string) (string, error) {
 	return resolveTarget(resolved)
 }
 
-// writeFile replaces a file, and keeps its mode. A reader sees the old or the new bytes, never a mixture.
+// writeFile replaces a file, and keeps the mode. A reader sees the old or the new bytes, never a mixture.
 func writeFile(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

@@ -96,7 +96,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"crlf":                                {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
 		"empty section":                       {"## Lessons Learned\n", head + bullet},
 		"bare heading":                        {"## Lessons Learned", head + bullet},
-		"list of entries":                     {head + "- old\n", head + "- old\n" + bullet},
+		"entry list":                          {head + "- old\n", head + "- old\n" + bullet},
 		"list without a line feed at the end": {head + "- old", head + "- old\n" + bullet},
 		"prose":                               {head + "What we know.\n", head + "What we know.\n\n" + bullet},
 		"section before another section":      {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
@@ -112,21 +112,21 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"unclosed fence in section":          {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
 		"heading in a different letter case": {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
 		"blank lines at the end, no section": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
-		"a comment of three lines": {
+		"a comment with three lines": {
 			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"a comment in a fence":                  {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
-		"a blank crlf line at the start":        {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
-		"byte order mark":                       {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"heading of a different level":          {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
-		"a comment of one line":                 {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
-		"a comment of two lines":                {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
-		"unclosed comment":                      {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
-		"another section":                       {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
-		"an entry in another section":           {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
-		"indented code":                         {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
-		"one line feed":                         {"\n", "\n\n" + head + bullet},
-		"blank lines at the end of the section": {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
+		"a comment in a fence":             {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
+		"a blank crlf line at the start":   {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
+		"byte order mark":                  {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
+		"heading at a different level":     {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"a comment on one line":            {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
+		"a comment on two lines":           {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
+		"unclosed comment":                 {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"another section":                  {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
+		"an entry in another section":      {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
+		"indented code":                    {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
+		"one line feed":                    {"\n", "\n\n" + head + bullet},
+		"blank lines at the section's end": {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t, c[0])
@@ -216,7 +216,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 		t.Errorf("ledger = %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
 	if lines := readTrace(t, l); len(lines) != 100 {
-		t.Errorf("trace of 100 Record calls has %d lines, want 100", len(lines))
+		t.Errorf("100 Record calls traced %d lines, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
@@ -276,7 +276,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	})
 	line := readTrace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
-		t.Errorf("trace line = %+v, want status failed and the entry with its rule", line)
+		t.Errorf("trace line = %+v, want status failed and the entry with the rule", line)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestRecordFollowsAbsoluteLinks(t *testing.T) {
 		record(t, l, newEntry(1))
 	}
 	if data, err := os.ReadFile(target); err != nil || strings.Count(string(data), "Error Summary") != 1 {
-		t.Fatalf("target of the links = %q, err = %v, want one entry", data, err)
+		t.Fatalf("link target = %q, err = %v, want one entry", data, err)
 	}
 }
 
@@ -323,13 +323,13 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	record(t, l, newEntry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Fatalf("Lstat of the ledger = %+v, %v, want a link", info, err)
+		t.Fatalf("Lstat(ledger) = %+v, %v, want a link", info, err)
 	}
 	if info, err = os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("Stat of the target = %+v, %v, want mode 0o600", info, err)
+		t.Fatalf("Stat(target) = %+v, %v, want mode 0o600", info, err)
 	}
 	if b, _ := os.ReadFile(target); strings.Count(string(b), "Error Summary") != 2 {
-		t.Fatalf("target of the link = %q, want two entries", b)
+		t.Fatalf("link target = %q, want two entries", b)
 	}
 	if err := os.Chmod(target, 0o444); err != nil {
 		t.Fatal(err)

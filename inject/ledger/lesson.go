@@ -10,14 +10,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// Limits of a lesson. The first three are from the published schema, in characters.
+// Limits for a lesson. The first three are from the published schema, in characters.
 const (
 	maxTitle       = 200
 	maxDescription = 1000
 	maxNote        = 500
 	maxPattern     = 100 // bytes
 	slugWords      = 48  // bytes
-	slugDigits     = 8   // of the signature
+	slugDigits     = 8   // from the signature
 )
 
 // Lessons returns a lesson for each entry, the newest first. The file's path in the user's words, or the stable part of
@@ -61,7 +61,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug joins the first words of a rule and digits of a failure's signature.
+// slug joins a rule's first words and digits from a failure's signature.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Slugify(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }

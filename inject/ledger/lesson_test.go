@@ -16,7 +16,7 @@ func TestEntriesReadsRecordedEntries(t *testing.T) {
 		record(t, l, want...)
 		got := ledger.Entries([]byte(readLedger(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
 		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
-			t.Fatalf("line end %q: entries = %+v, want two, the first %+v with the time of the clock", eol, got, want[0])
+			t.Fatalf("line end %q: entries = %+v, want two, the first %+v with the clock's time", eol, got, want[0])
 		}
 		if got[1].Entry != want[1] {
 			t.Errorf("line end %q: second entry = %+v, want %+v", eol, got[1], want[1])

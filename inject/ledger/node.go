@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines of eslint, jest and vitest.
+// Patterns for lines from eslint, jest and vitest.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -18,7 +18,7 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// readESLint reads the default and the JSON output. Messages follow the line with their file. Warnings count only if
+// readESLint reads the default and the JSON output. Messages follow the line with the file. Warnings count only if
 // there are no errors: then the command failed because of --max-warnings.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines with a location (file and line number). Deeply indented lines are quotations, and do not match.
+// Patterns for lines with a location (file and line number). Deeply indented lines are quotations, and do not match.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -71,8 +71,8 @@ func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn 
 	return Failure{}, false
 }
 
-// goLineFailure reads a message of a linter, which ends with the linter's name, or of the compiler or vet. A message
-// without a column is a log line or belongs to a stack.
+// goLineFailure reads a message from a linter, with the linter's name at the end, or from the compiler or vet. A
+// message without a column is a log line or belongs to a stack.
 func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lintFailure("golangci-lint", file, m[2], m[1]), true
@@ -80,7 +80,7 @@ func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, hasColumn
 }
 
-// pyLineFailure reads a message of pylint, ruff or mypy.
+// pyLineFailure reads a message from pylint, ruff or mypy.
 func (r *failureReader) pyLineFailure(i int, file, message string) (f Failure, ok bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Patterns of pytest's output.
+// Patterns for pytest's output.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -15,11 +15,11 @@ var (
 	pyHeader = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
 	// pyMessage matches an error message.
 	pyMessage = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
-	// pyLocation matches the location of an error, as in "shop/test_cart.py:12: ".
+	// pyLocation matches an error's location, as in "shop/test_cart.py:12: ".
 	pyLocation = regexp.MustCompile(`^(\S+\.py):\d+: `)
 	// pySummary matches the short test summary.
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
-	// pyTbLine matches a failure of --tb=line.
+	// pyTbLine matches a failure with --tb=line.
 	pyTbLine = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
 	// pyEnd matches a banner after a section, such as "===== warnings summary =====".
 	pyEnd = regexp.MustCompile(`^={3,} .* ={3,}$`)
@@ -31,7 +31,7 @@ type pySection struct {
 	at                  int // first line
 }
 
-// readPytest takes a failure's message from the test's section, and its file from the summary.
+// readPytest takes a failure's message from the test's section, and the file from the summary.
 func (r *failureReader) readPytest() {
 	sections := r.pySections()
 	found := false
@@ -72,7 +72,7 @@ func (r *failureReader) readPytest() {
 	}
 }
 
-// pySections returns the sections of failed tests: a header, code, the message in lines that start with "E ", and the
+// pySections returns the sections for failed tests: a header, code, the message in lines that start with "E ", and the
 // location. A banner of = signs ends the sections.
 func (r *failureReader) pySections() []pySection {
 	var out []pySection
@@ -99,7 +99,7 @@ func (r *failureReader) pySections() []pySection {
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }
 
-// Patterns of ruff's full output: a line with the rule, then a line with the location.
+// Patterns for ruff's full output: a line with the rule, then a line with the location.
 //
 //nolint:gochecknoglobals // immutable
 var (

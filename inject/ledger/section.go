@@ -12,16 +12,16 @@ import (
 // Heading precedes the entries.
 const Heading = "## Lessons Learned"
 
-// section is the position of the entries, in bytes.
+// section is where the entries are, in bytes.
 type section struct {
 	found      bool
-	start, end int    // from after the heading to the next heading of the same or a higher level
+	start, end int    // from after the heading to the next heading at the same or a higher level
 	lastEnd    int    // end of the last nonblank line
 	closer     string // closes a code fence or comment that is open at the end; "" for none
 	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
-// findSection returns the position of the entries. Headings in code fences and comments do not count.
+// findSection finds the entries. Headings in code fences and comments do not count.
 func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), lastEnd: len(text)}
 	closer := "" // closes the open fence or comment
@@ -75,7 +75,7 @@ func updateFence(content []byte, closer string) string {
 
 const commentEnd = "-->"
 
-// lineEnd returns the line ending of the first line.
+// lineEnd returns the first line's line ending.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -83,8 +83,8 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// insertion returns the text that adds bullets to the section, and its offset. A missing section is added at the end of
-// the file.
+// insertion returns the text that adds bullets to the section, and the offset for it. A missing section is added at the
+// end of the file.
 func (s *section) insertion(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.lastEnd
@@ -106,7 +106,7 @@ func (s *section) insertion(text []byte, bullets, eol string) (at int, insert st
 	return at, b.String()
 }
 
-// DatedEntry is an entry of a ledger with its time.
+// DatedEntry is a ledger entry with a time.
 type DatedEntry struct {
 	Entry Entry
 	At    time.Time // zero if the entry has no valid time

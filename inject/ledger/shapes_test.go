@@ -30,9 +30,9 @@ func TestFailuresReadsEachOutputFormat(t *testing.T) {
 		{"tsc", "src/cart.ts(12,9): error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"tsc --pretty", "src/cart.ts:12:9 - error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"a C compiler", "cart.c:7:12: error: 'total' undeclared\n", "compiler | static-analysis | cart.c | 'total' undeclared"},
-		{"a fatal error of a C compiler", "cart.c:7:12: fatal error: a.h: No such file\n", "compiler | static-analysis | cart.c | a.h: No such file"},
-		{"a warning of a C compiler", "cart.c:7:12: warning: unused variable\n", ""},
-		{"a note of a C compiler", "cart.c:7:12: note: declared here\n", ""},
+		{"a fatal C compiler error", "cart.c:7:12: fatal error: a.h: No such file\n", "compiler | static-analysis | cart.c | a.h: No such file"},
+		{"a C compiler warning", "cart.c:7:12: warning: unused variable\n", ""},
+		{"a C compiler note", "cart.c:7:12: note: declared here\n", ""},
 		{"a JavaScript log line", "cart.js:7:12: started\n", ""},
 		{"vet", "vet: cart/cart.go:9: undefined: total\n", "go vet | static-analysis | cart/cart.go | undefined: total"},
 		{"a Go log line", "cart.go:9: started\n", ""},
@@ -73,7 +73,7 @@ func TestFailuresReadsEachOutputFormat(t *testing.T) {
 		{"pytest's summary", "FAILED tests/test_cart.py::test_total - assert 3 == 4\n", "pytest | test | tests/test_cart.py | test_total: assert 3 == 4"},
 		{"a pytest summary without a message", "ERROR tests/test_cart.py\n", "pytest | test | tests/test_cart.py | the test cannot be collected"},
 		{
-			"a pytest section and its summary", "____ test_total ____\n\nE   assert 3 == 4\nE   more\n\ntests/test_cart.py:9: AssertionError\n==== short test summary info ====\n" +
+			"a pytest section and the summary", "____ test_total ____\n\nE   assert 3 == 4\nE   more\n\ntests/test_cart.py:9: AssertionError\n==== short test summary info ====\n" +
 				"FAILED tests/test_cart.py::test_total - assert 3...\n",
 			"pytest | test | tests/test_cart.py | test_total: assert 3 == 4",
 		},

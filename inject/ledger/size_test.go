@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// threadCPU returns the CPU time of this thread, which other processes hardly affect.
+// threadCPU returns this thread's CPU time, because other processes hardly affect it.
 func threadCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -24,7 +24,7 @@ func threadCPU(t *testing.T) time.Duration {
 // A file four times as large may take 8 times the CPU time, plus 5 ms.
 func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures CPU time with a file of 5 MB")
+		t.Skip("measures CPU time with a 5 MB file")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

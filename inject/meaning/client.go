@@ -18,19 +18,19 @@ const (
 	maxAnswer      = 32 << 20 // bytes
 	requestTimeout = 30 * time.Second
 	maxDimensions  = 4096
-	maxTextSize    = 2000 // bytes of a text
+	maxTextSize    = 2000 // bytes per text
 )
 
 // Client asks an OpenAI-compatible API for embeddings.
 type Client struct {
-	URL   string // in the form of OPENAI_BASE_URL
+	URL   string // in the form used by OPENAI_BASE_URL
 	Model string
 	Key   string // "" means no key is sent
 	HTTP  *http.Client
 }
 
-// embed returns the unit vectors of at most maxBatch texts. Errors do not contain the answer's text, because a server
-// may repeat the key.
+// embed returns unit vectors for at most maxBatch texts. Errors do not contain the answer text, because a server may
+// repeat the key.
 func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	data, err := json.Marshal(map[string]any{"model": c.Model, "input": texts})
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 
 var errMalformed = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
 
-// readVectors scales each vector to the length 1.
+// readVectors scales each vector to length 1.
 func readVectors(raw []byte, n int) ([][]float32, error) {
 	var answer struct {
 		Data []struct {
@@ -93,7 +93,7 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	return out, nil
 }
 
-// dot is the cosine of unit vectors, and 0 for different dimensions, which different models may return.
+// dot is the cosine of unit vectors, and 0 for different dimensions (different models may return them).
 func dot(a, b []float32) (sum float32) {
 	if len(a) != len(b) {
 		return 0

@@ -1,11 +1,10 @@
-// Package meaning finds lessons whose meaning is close to a user's words, by the embeddings of a model
-// (match.embeddings). The words are embedded after the exchange was redacted and accepted for storage. A match is used
-// from the next turn on.
+// Package meaning finds lessons close in meaning to a user's words, by a model's embeddings (match.embeddings). The
+// words are embedded after the exchange was redacted and accepted for storage. A match is used from the next turn on.
 //
 // The contract: a request never waits for an embedding. After a full queue, a failure or an evicted match, the session
 // gets no lesson by meaning.
 //
-// The hazard: cosines of different models have different scales. A lesson's threshold is therefore the cosine that at
+// The hazard: cosines from different models have different scales. A lesson's threshold is therefore the cosine that at
 // most the share match.like_rate of captured sentences reaches, plus a margin. Without enough captured sessions nothing
 // matches.
 package meaning

@@ -21,7 +21,7 @@ import (
 const (
 	queueLength        = 256      // exchanges that wait for embeddings
 	maxMessageBytes    = 32 << 10 // longer messages are skipped
-	maxSentences       = 8        // maximum number of sentences of an exchange: half from the start, half from the end
+	maxSentences       = 8        // sentences per exchange: half from the start, half from the end
 	maxSamples         = 400      // captured sentences for the thresholds
 	maxLessons         = 2000
 	maxMatches         = 3        // per session
@@ -35,7 +35,7 @@ const (
 
 const (
 	thresholdMargin = 0.03 // added to the cosine that the share match.like_rate of the samples reaches
-	minCosine       = 0.3  // lowest cosine of a match
+	minCosine       = 0.3  // lowest cosine that matches
 )
 
 // Options configure a Matcher; all are required.
@@ -52,7 +52,7 @@ type Options struct {
 type Matcher struct {
 	options Options
 	queue   chan sample.Exchange
-	vectors *ristretto.Cache[uint64, []float32]            // by the hash of the text
+	vectors *ristretto.Cache[uint64, []float32]            // by text hash
 	matches *ristretto.Cache[string, []lesson.Resemblance] // by session
 	seed    maphash.Seed
 	index   index // accessed by Run only
@@ -68,7 +68,7 @@ type index struct {
 	thresholds []float32
 }
 
-// New returns a Matcher, which must be closed.
+// New returns a Matcher. The caller must close it.
 func New(o Options) (*Matcher, error) {
 	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorCacheBytes, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
@@ -82,7 +82,7 @@ func New(o Options) (*Matcher, error) {
 	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, matches: found, seed: maphash.MakeSeed()}, nil
 }
 
-// Close stops the goroutines of the caches.
+// Close stops the caches' goroutines.
 func (m *Matcher) Close() {
 	m.vectors.Close()
 	m.matches.Close()
@@ -90,7 +90,7 @@ func (m *Matcher) Close() {
 
 var errQueueFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
 
-// Offer queues the redacted words of a stored exchange. Offer does not block; a full queue drops the exchange.
+// Offer queues a stored exchange's redacted words. Offer does not block; a full queue drops the exchange.
 func (m *Matcher) Offer(x *sample.Exchange) {
 	var words []json.RawMessage
 	for _, item := range x.New {
@@ -108,7 +108,7 @@ func (m *Matcher) Offer(x *sample.Exchange) {
 	}
 }
 
-// Matches returns the lessons that match earlier words of a session by meaning.
+// Matches returns the lessons that match a session's earlier words by meaning.
 func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 	found, _ := m.matches.Get(id.String())
 	return found
@@ -215,7 +215,7 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare stores, for the session, the lesson that exceeds its threshold most.
+// compare stores, for the session, the lesson with the highest cosine above its threshold.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil

@@ -54,8 +54,8 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// startMatcher runs a matcher with one lesson about boats, which change may edit. The returned channel receives the
-// reported failures.
+// startMatcher runs a matcher with one lesson about boats, after change has edited it. The returned channel receives
+// the reported failures.
 func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)
@@ -106,7 +106,7 @@ func waitForMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) 
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("no match of %q after 500 offers", text)
+	t.Fatalf("no match for %q after 500 offers", text)
 	return lesson.Resemblance{}
 }
 
@@ -115,7 +115,7 @@ func TestTextOfSameMeaningMatches(t *testing.T) {
 	m, _ := startMatcher(t, server, 200, nil)
 	r := waitForMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
-		t.Errorf("match = %+v, want moor-first with a score of at least the threshold", r)
+		t.Errorf("match = %+v, want moor-first with a score not below the threshold", r)
 	}
 	for range 20 { // the cache should answer most of them
 		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))

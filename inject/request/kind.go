@@ -10,7 +10,7 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is the kind of a request, such as "commit".
+// Kind is a request kind, such as "commit".
 type Kind string
 
 // KindInfo describes a kind.
@@ -19,22 +19,21 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// KindMatch is a kind with the first sentence of this kind.
+// KindMatch is a kind with the first matching sentence.
 type KindMatch struct {
 	Kind     Kind
 	Sentence string
 }
 
-// Limits of one search.
+// Limits for one search.
 const (
-	maxText      = 16 << 10 // bytes; of a longer text, half from each end is searched
+	maxText      = 16 << 10 // bytes; a longer text is searched at both ends, half each
 	maxSentences = 256
 	maxTokens    = 64      // per sentence
 	maxSteps     = 1 << 17 // comparisons in all sentences; a few milliseconds
 )
 
-// Kinds returns the kinds of the requests in a user's text, each once, in order. Code blocks and quoted lines are not
-// searched.
+// Kinds returns the request kinds in a user's text, each once, in order. Code blocks and quoted lines are not searched.
 func Kinds(text string) []KindMatch {
 	if len(text) > maxText {
 		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]
@@ -52,7 +51,7 @@ func Kinds(text string) []KindMatch {
 	return s.found
 }
 
-// AllKinds returns all kinds in the order of the table.
+// AllKinds returns all kinds in table order.
 func AllKinds() []KindInfo { return slices.Clone(kindTable().kinds) }
 
 // Nearest reports whether a kind exists, and returns the kind with the most similar name.
@@ -66,7 +65,7 @@ func Nearest(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. The first lines of the file describe its format.
+// kindsText is the table of kinds. The first lines describe the format.
 //
 //go:embed kinds.tsv
 var kindsText string
@@ -78,7 +77,7 @@ type table struct {
 	courtesy   element
 	patterns   []pattern
 	byWord     [][]int         // by word number, the patterns that can begin with the word
-	byShape    map[shape][]int // patterns that can begin with a word of the shape
+	byShape    map[shape][]int // patterns that can begin with a word of this shape
 }
 
 type row struct {
@@ -97,7 +96,7 @@ var kindTable = sync.OnceValue(func() *table {
 	return t
 })
 
-// readTable reads a table, and leaves its index empty.
+// readTable reads a table, without building the index.
 func readTable(text string) (*table, []row, error) {
 	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
 	numbers := map[string]int{}
@@ -160,7 +159,7 @@ func (t *table) index(rows []row) {
 type search struct {
 	table   *table
 	found   []KindMatch
-	tokens  []token // of the current sentence
+	tokens  []token // tokens in the current sentence
 	numbers []int   // memory for the tokens' numbers
 	steps   int
 }
@@ -181,7 +180,7 @@ func (s *search) searchSentence(text string) {
 	}
 }
 
-// tryPatterns adds the kinds of the patterns that match at a token.
+// tryPatterns adds the kinds with a pattern that matches at a token.
 func (s *search) tryPatterns(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]

@@ -24,7 +24,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 			s.searchSentence(sentence)
 		}
 		if len(s.found) == 0 {
-			t.Errorf("%s: pattern does not find its example %q", r.line, r.example)
+			t.Errorf("%s: pattern does not find the example %q", r.line, r.example)
 		}
 	}
 	for i, k := range kindTable.kinds {
@@ -54,8 +54,8 @@ func TestReadTableReportsFaults(t *testing.T) {
 
 type sentence struct{ set, kinds, text string }
 
-// The sentences of the set "dev" were known when kinds.tsv was written. The sentences of "held" were not; 56 of 70 had
-// their kind at their first measurement.
+// The sentences in the set "dev" were known when kinds.tsv was written. The sentences in "held" were not; 56 of 70 had
+// the right kind when first measured.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
@@ -87,7 +87,7 @@ func TestKindsOfParaphrasedRequests(t *testing.T) {
 	for set, minimum := range map[string]int{"dev": 90, "held": 60} {
 		t.Logf("%s: %d of %d found, %d other kinds", set, found[set], all[set], others[set])
 		if all[set] < 40 || 100*found[set] < minimum*all[set] || 100*others[set] > 15*all[set] {
-			t.Errorf("%s: %d of %d requests have their kind and there are %d other kinds, want at least %d%% and at most 15%%", set, found[set], all[set], others[set], minimum)
+			t.Errorf("%s: %d of %d requests have the right kind and there are %d other kinds, want at least %d%% and at most 15%%", set, found[set], all[set], others[set], minimum)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	}
 }
 
-// A statement that something is in use does not ask for a search of the code.
+// Saying that something is in use does not ask for a code search.
 func TestOnlyQuestionsAboutUsesAreCodeSearches(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -172,7 +172,7 @@ func TestTokensPerSentenceAreLimited(t *testing.T) {
 			s.searchSentence(line)
 		}
 		if len(s.tokens) > maxTokens {
-			t.Errorf("%s: got %d tokens of one sentence, want at most %d", name, len(s.tokens), maxTokens)
+			t.Errorf("%s: got %d tokens for one sentence, want at most %d", name, len(s.tokens), maxTokens)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestDocsListRequestKinds(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- request kinds -->\n| kind | meaning |\n|---|---|\n")
 	if got, _, _ := strings.Cut(rest, "<!-- end of request kinds -->"); got != want.String() {
-		t.Errorf("table of kinds in docs/LESSONS.md differs from kinds.tsv; write:\n%s", want.String())
+		t.Errorf("kinds table in docs/LESSONS.md differs from kinds.tsv; write:\n%s", want.String())
 	}
 }
 
@@ -209,7 +209,7 @@ func FuzzKinds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range Kinds(text) {
 			if !strings.Contains(text, k.Sentence) {
-				t.Errorf("kind %s: sentence %q is not a part of the text %q", k.Kind, k.Sentence, text)
+				t.Errorf("kind %s: sentence %q is not in the text %q", k.Kind, k.Sentence, text)
 			}
 		}
 	})

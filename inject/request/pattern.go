@@ -10,7 +10,7 @@ import (
 // maxGap is how many tokens a * matches at most.
 const maxGap = 5
 
-// pattern is a wording of a request.
+// pattern is one wording for a request.
 type pattern struct {
 	kindIndex int
 	elements  []element
@@ -20,7 +20,7 @@ type element struct {
 	isGap, isClauseStart, isClauseEnd bool
 	words                             []bool  // by word number, whether the word is an alternative
 	shapes                            shape   // alternative shapes
-	phrases                           [][]int // alternatives of several words
+	phrases                           [][]int // alternatives with several words
 	firstWords                        []bool  // by word number, whether one of phrases begins with the word
 }
 
@@ -36,7 +36,7 @@ const (
 	maxPrefix = 12
 )
 
-// A term is a word, or a prefix of words with a ~ at the end.
+// A term is a word, or a word prefix with a ~ at the end.
 func (v *vocabulary) number(term string) (int, error) {
 	list := v.words
 	text, prefix := strings.CutSuffix(term, "~")
@@ -53,8 +53,8 @@ func (v *vocabulary) number(term string) (int, error) {
 	return list[text], nil
 }
 
-// readPattern parses a pattern such as "^ commit * $": "^" and "$" are the ends of a clause, and "*" matches at most
-// maxGap words.
+// readPattern parses a pattern such as "^ commit * $": "^" and "$" are the start and the end of a clause, and "*"
+// matches at most maxGap words.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
 	p := pattern{kindIndex: kind}
 	for field := range strings.FieldsSeq(text) {
@@ -139,7 +139,7 @@ func (e *element) canBegin(tok *token) bool { return e.matches(tok) || tok.hasAn
 
 func (e *element) matches(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.hasAnyOf(e.words) }
 
-// matchLengths yields the length in tokens of each match at the start of the tokens.
+// matchLengths yields each match at the start of tokens by its length in tokens.
 func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyOf(e.firstWords) {

@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// token is a word of a sentence, in lower case without apostrophes.
+// token is a word in a sentence, in lower case without apostrophes.
 type token struct {
 	text          string
-	numbers       []int // vocabulary numbers of the word and its prefixes
+	numbers       []int // vocabulary numbers for the word and for prefixes
 	shapes        shape
 	startsClause  bool // first in a sentence, or after a comma, a colon, a dash or a parenthesis
 	startsRequest bool // a request may start here: at the start of a clause, or after a conjunction or "can you please"
 }
 
-// shape is a set of shapes of a token.
+// shape is a set of token shapes.
 type shape uint16
 
 const (
@@ -26,7 +26,7 @@ const (
 	nameShape                        // a name in code: parseDate, DATABASE_URL, a.b(), src/app
 	versionShape                     // 2, 2.4.1, v3
 	testShape                        // test name: TestParse, test_login, user.spec.ts
-	generatedShape                   // generated file or its source: user.pb.go, src/gen/a.ts, a.proto
+	generatedShape                   // generated file or the source for one: user.pb.go, src/gen/a.ts, a.proto
 	releaseShape                     // 2.4.1, v3
 	statusShape                      // 404, 503
 )
@@ -95,7 +95,7 @@ func (v *vocabulary) appendNumbers(list []int, word string) []int {
 	return list
 }
 
-// withoutQuotes replaces each quotation of several words by "quoted".
+// withoutQuotes replaces each quotation with several words by "quoted".
 func withoutQuotes(sentence string) string {
 	var b strings.Builder
 	for {
@@ -278,7 +278,7 @@ func sentenceEnd(line string) int {
 	return len(line)
 }
 
-// unquotedLines yields the lines outside of code blocks, HTML comments and quotations.
+// unquotedLines yields the lines outside code blocks, HTML comments and quotations.
 func unquotedLines(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code, comment := false, false

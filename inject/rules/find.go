@@ -12,11 +12,11 @@ import (
 type File struct {
 	Name         string // path as the agent wrote it, or the agent's usual name
 	Agent        string // agent that writes the marker
-	Start, End   int    // offsets of the content
+	Start, End   int    // content offsets
 	Unterminated bool   // no marker ends the content, so the user's text may follow
 }
 
-// Base returns the last element of a path with slashes or backslashes.
+// Base returns the last element in a path with slashes or backslashes.
 func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
 // marker is the frame that an agent writes around a rules file.
@@ -24,13 +24,13 @@ type marker struct {
 	agent          string
 	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, closed after the content
 	closers        []string       // texts that end the content; if none, the next opening or the end of the text
-	name           string         // name of the file if open has no group path
+	name           string         // file name if open has no group path
 	mustClose      bool           // an opening without a closer does not count
 	acceptsAnyPath bool           // the frame contains only rules files
 	hint           string         // occurs in every text with this frame; much faster to search than open
 }
 
-// markers come from the packages of the agents and from recorded requests.
+// markers come from the agents' packages and from recorded requests.
 var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{
 		agent: "claude-code", acceptsAnyPath: true, hint: "Contents of ",
@@ -65,7 +65,7 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{agent: "", hint: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
 }
 
-// knownNames holds the usual names of rules files, in lower case.
+// knownNames holds the usual rules file names, in lower case.
 var knownNames = []string{ //nolint:gochecknoglobals // an immutable list
 	"claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "codex.md", "crush.md", "warp.md",
 	"conventions.md", "copilot-instructions.md", "context.md", "rules.md", "opencode.md", "replit.md", "guidelines.md", "instructions.md",
@@ -143,18 +143,18 @@ func (m *marker) find(text string) (found []File) {
 	return found
 }
 
-// Frames with several files. cline writes no blank line after a file's name, so a heading of the first level or a known
-// name begins a file.
+// Frames with several files. cline writes no blank line after a file name, so a first-level heading or a known name
+// begins a file.
 const clineRules = "# Rules\n## "
 
-// Groups come in pairs: the next file's name, and an empty group where its content starts.
+// Groups come in pairs: the next file's name, and an empty group where the content starts.
 var (
 	clineNextFile = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
 	codexNextFile = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
 )
 
-// parts returns the files of a frame. A frame of codex has the user's and the project's file. A frame of cline lists
-// files by names without folder and extension.
+// parts returns the files in a frame. A codex frame has the user's and the project's file. A cline frame lists files by
+// names without folder and extension.
 func (f *File) parts(text string) []File {
 	files, next := []File{*f}, codexNextFile
 	switch {
@@ -186,7 +186,7 @@ func (f *File) parts(text string) []File {
 	return files
 }
 
-// group returns the text of a named group in a match of m.open, or "" if there is no such group.
+// group returns the text for a named group in a match of m.open, or "" if there is no such group.
 func (m *marker) group(text string, at []int, name string) string {
 	i := m.open.SubexpIndex(name)
 	if i < 0 || at[2*i] < 0 {
@@ -204,7 +204,7 @@ func (f *File) trim(text string) {
 	f.End = f.Start + len(strings.TrimRight(text[f.Start:f.End], " \t\r\n"))
 }
 
-// takeName moves the first line to Name if it is the name of a file.
+// takeName moves the first line to Name if it is a file name.
 func (f *File) takeName(text string) {
 	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
 	if name := strings.TrimSpace(first); more && IsName(name) && !strings.ContainsAny(name, " \t") {

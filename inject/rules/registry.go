@@ -16,13 +16,13 @@ import (
 	"precept/internal/file"
 )
 
-// RegistryName is the name of the registry in the folder of the lessons.
+// RegistryName is the registry's name in the lessons folder.
 const RegistryName = "_rules.json"
 
 // State is the state of a section's measurement.
 type State string
 
-// The states. A finished or stopped section stays registered, because its sessions still cut it.
+// The states. A finished or stopped section stays registered, because the measured sessions still cut it.
 const (
 	Queued    State = "queued"
 	Measuring State = "measuring"
@@ -30,40 +30,40 @@ const (
 	Stopped   State = "stopped"  // by a person
 )
 
-// RegisteredSection is a section that a person registered for measurement. Each version of its text has an entry.
+// RegisteredSection is a section that a person registered for measurement. Each version of the text has an entry.
 type RegisteredSection struct {
-	File           string  `json:"file"`    // last element of the path of the file
-	Section        string  `json:"section"` // name of the section in the file
+	File           string  `json:"file"`    // last element in the file path
+	Section        string  `json:"section"` // section name in the file
 	Hash           string  `json:"hash"`
-	Path           string  `json:"path,omitempty"` // absolute path of the file at the registration
+	Path           string  `json:"path,omitempty"` // absolute file path at registration
 	Text           string  `json:"text"`
-	CutProbability float64 `json:"share"` // probability of cutting
+	CutProbability float64 `json:"share"` // probability that a session cuts the section
 	State          State   `json:"state"`
 	Verdict        string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
-	Picks            int64   `json:"picks,omitempty"`  // number of rewarded sessions of the planned trial; 0 if no trial is planned
+	Picks            int64   `json:"picks,omitempty"`  // rewarded sessions in the planned trial; 0 if no trial is planned
 	DetectableEffect float64 `json:"detect,omitempty"` // effect that the planned trial can detect, in hundredths of the reward
 
-	Forbids string    `json:"forbids,omitempty"` // prohibition in the section, which was registered with --force
+	Forbids string    `json:"forbids,omitempty"` // prohibition in a section registered with --force
 	Added   time.Time `json:"added"`
 	Began   time.Time `json:"began,omitzero"` // sessions that started earlier are not measured
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// ArmPrefix starts the arm (treatment name) of every section.
+// ArmPrefix starts every section's arm (treatment name).
 const ArmPrefix = trial.RulePrefix
 
 // Slug returns the arm's name: rule:FILE#section.
 func (r *RegisteredSection) Slug() string { return ArmPrefix + r.File + "#" + r.Section }
 
-// Arm returns the arm of this version.
+// Arm returns the arm for this version.
 func (r *RegisteredSection) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
 
-// Trial returns the name of the planned trial, or "".
+// Trial returns the planned trial's name, or "".
 func (r *RegisteredSection) Trial() string { return trial.PlannedName(r.Began, r.Picks, "") }
 
-// Registry holds the sections in the order of their registration. Sections never change; Update writes a new Registry.
-// SetStarts and Delay change only start times.
+// Registry holds the sections in registration order. Sections never change; Update writes a new Registry. SetStarts and
+// Delay change only start times.
 type Registry struct {
 	Sections []RegisteredSection `json:"sections"`
 
@@ -71,7 +71,7 @@ type Registry struct {
 	starts []time.Time // by section; earlier sessions are not measured
 }
 
-// Path returns the registry's path in a folder of lessons.
+// Path returns the registry's path in a lessons folder.
 func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
 
 // Read reads a registry. A missing file is empty.
@@ -86,7 +86,7 @@ func Read(path string) (*Registry, error) {
 	return Parse(path, raw)
 }
 
-// Parse parses a registry, which may be empty. name is for errors.
+// Parse parses a registry; raw may be empty. name is for errors.
 func Parse(name string, raw []byte) (*Registry, error) {
 	var r Registry
 	if len(raw) == 0 {
@@ -106,7 +106,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	return &r, nil
 }
 
-// SetStarts sets the start of each measurement for this process, and returns r. before is the previous registry, read
+// SetStarts sets, for this process, when each measurement starts, and returns r. before is the previous registry, read
 // by this process; now is when the process read r. A new measurement starts at now or later, because the model may have
 // seen the section in earlier sessions.
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
@@ -135,7 +135,7 @@ func (r *Registry) Delay(d time.Duration) *Registry {
 	return r
 }
 
-// Lines returns the lines of section i, for Locate.
+// Lines returns the lines in section i, for Locate.
 func (r *Registry) Lines(i int) []string { return r.lines[i] }
 
 // IsMeasuring reports whether section i is measured in a session with this start.

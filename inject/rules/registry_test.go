@@ -24,7 +24,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 		return rules.Update(path, func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("Read of a missing registry = %+v, %v, want an empty registry and no error", r, err)
+		t.Fatalf("Read(missing registry) = %+v, %v, want an empty registry and no error", r, err)
 	}
 	for _, s := range []rules.RegisteredSection{newQueuedSection("A", "## A\nx\n"), newQueuedSection("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -32,14 +32,14 @@ func TestRegistryRoundTrip(t *testing.T) {
 		}
 	}
 	if err := rules.Update(path, func([]rules.RegisteredSection) ([]rules.RegisteredSection, error) { return nil, errors.New("no") }); err == nil {
-		t.Error("Update whose callback fails: got no error, want an error")
+		t.Error("Update with a failing callback: got no error, want one")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
 	if i, ok := r.IndexOf(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("IndexOf of section B = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
+		t.Errorf("IndexOf(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
 
@@ -50,7 +50,7 @@ func TestReadRefusesDamagedRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := rules.Read(path); err == nil {
-			t.Errorf("Read of %s = %+v, want an error", text, r)
+			t.Errorf("Read(%s) = %+v, want an error", text, r)
 		}
 	}
 }
@@ -113,11 +113,11 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 
 func TestHeadingsWithoutContentAreCut(t *testing.T) {
 	for _, tc := range []struct{ name, text, cut, want string }{
-		{"only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
+		{"only bullet below a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
 		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
-		{"only section of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
+		{"only section below a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
 		{"underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
-		{"heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
+		{"heading outside the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
 	} {
 		places := rules.Locate(tc.text, rules.Lines(tc.cut))
 		if len(places) != 1 {
@@ -155,10 +155,10 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
-		t.Errorf("file = %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and an input share of 0.1", f)
+		t.Errorf("file = %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and input share 0.1", f)
 	}
 	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
-		t.Errorf("section = %+v, want name A, 2 sessions, 1500 tokens per session, an input share of 0.1 and the problem \"holds the whole file\"", a)
+		t.Errorf("section = %+v, want name A, 2 sessions, 1500 tokens per session, input share 0.1 and the problem \"holds the whole file\"", a)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
-		t.Errorf("Parse of a damaged registry: err = %v, want the remedy to replace it with {}", err)
+		t.Errorf("Parse(damaged registry) error = %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
 		t.Errorf("Parse({}) = %+v, %v, want an empty registry and no error", r, err)

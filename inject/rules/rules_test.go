@@ -64,7 +64,7 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 				t.Errorf("%s: content = %q, want %q", agent, got, file)
 			}
 			if !rules.IsName(found[0].Name) {
-				t.Errorf("%s: name = %q, want the name of a rules file", agent, found[0].Name)
+				t.Errorf("%s: name = %q, want a rules file name", agent, found[0].Name)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns the part with the rules files of a recorded request. The agent had several files, in the home
+// readCaptured returns the part of a recorded request with the rules files. The agent had several files, in the home
 // folder and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
@@ -118,7 +118,7 @@ func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
 		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
 		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
 		"codex":    {"~/.codex/AGENTS.md", "/shop/AGENTS.md"},
-		"continue": {"AGENTS.md"}, // joins all files without their names
+		"continue": {"AGENTS.md"}, // joins all files without names
 		"copilot":  {"copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", ".instructions.md"},
 		"opencode": {"/home/x/.config/opencode/AGENTS.md", "/shop/AGENTS.md"},
 		"pi":       {"/home/x/.pi/agent/AGENTS.md", "/shop/AGENTS.md"},
@@ -135,7 +135,7 @@ func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
 			title, _, _ := strings.Cut(strings.TrimPrefix(content, "# Rules of "), "\n")
 			begin, end := "# Rules of "+title+"\n\nA shop.\n\n## Part\n\nText of "+title, "\n\nSee @docs/more.md"
 			if head, _, _ := strings.Cut(content, end); head != begin {
-				t.Errorf("%s: content of %s = %q, want %q", agent, f.Name, content, begin)
+				t.Errorf("%s: %s content = %q, want %q", agent, f.Name, content, begin)
 			}
 		}
 		if !slices.Equal(names, want) {
@@ -155,7 +155,7 @@ func TestFindIgnoresOtherText(t *testing.T) {
 	}
 }
 
-// sectionNames returns the names of the sections, with one > for each enclosing section.
+// sectionNames returns the section names, with one > for each enclosing section.
 func sectionNames(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {
@@ -177,7 +177,7 @@ func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 		{"headings and bullets in code", "# A\n```sh\n# no\n- no\n```\n~~~\n# no\n~~~\n# B\nx", "A|B"},
 		{"frontmatter", "---\ndescription: x\n- no\n---\n# A\nx", "intro|A"},
 		{"equal names", "# A\nx\n# A\ny", "A|A (2)"},
-		{"name with the suffix of a repeated name", "# A\nx\n# A (2)\ny\n# A\nz", "A|A (2)|A (3)"},
+		{"name with a repeated name's suffix", "# A\nx\n# A (2)\ny\n# A\nz", "A|A (2)|A (3)"},
 		{"CRLF", "# A\r\n\r\nx\r\n# B ##\r\ny\r\n", "A|B"},
 		{"skipped levels", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
 		{"blank file", " \n\n", ""},
@@ -222,12 +222,12 @@ func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
 		if rules.Hash(same) != one {
-			t.Errorf("Hash(%q) differs from the hash of the first text", same)
+			t.Errorf("Hash(%q) differs from the first text's hash", same)
 		}
 	}
 	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
 		if rules.Hash(other) == one {
-			t.Errorf("Hash(%q) equals the hash of the first text", other)
+			t.Errorf("Hash(%q) equals the first text's hash", other)
 		}
 	}
 }
@@ -275,11 +275,11 @@ func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 		for i := range sections {
 			s := &sections[i]
 			if s.Parent >= i || s.Parent >= 0 && (s.Start < sections[s.Parent].Start || s.End > sections[s.Parent].End) {
-				t.Fatalf("%q: parent of section %d is not an earlier section that contains it", file, i)
+				t.Fatalf("%q: section %d's parent is not an earlier section that contains it", file, i)
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
-				t.Fatalf("%q: Locate of section %q = %v, want its position among the places", file, file[s.Start:s.End], places)
+				t.Fatalf("%q: Locate(section %q) = %v, want the section's position among the places", file, file[s.Start:s.End], places)
 			}
 		}
 	}

@@ -8,36 +8,36 @@ import (
 	"precept/internal/wire"
 )
 
-// SeenFile is a rules file in the captured sessions. Numbers of tokens are estimates.
+// SeenFile is a rules file in the captured sessions. Token counts are estimates.
 type SeenFile struct {
 	File             string        `json:"file"` // path as the agent wrote it
 	Agent            string        `json:"agent,omitempty"`
 	Sessions         int           `json:"sessions"`
-	TokensPerRequest int           `json:"tokens_per_request"` // tokens of the newest version
+	TokensPerRequest int           `json:"tokens_per_request"` // tokens in the newest version
 	TokensPerSession int           `json:"tokens_per_session"` // mean over the sessions with the file; every request repeats the file
-	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions with the file
-	Problem          string        `json:"problem,omitempty"`  // reason why no section of the file is cut
+	InputShare       float64       `json:"input_share"`        // share of the input tokens in the sessions with the file
+	Problem          string        `json:"problem,omitempty"`  // why no section in the file is cut
 	Sections         []SeenSection `json:"sections"`
 
 	indexByName map[string]int // index in Sections
 	tokens      int64          // in all requests of all sessions
 
-	// Sums over the sessions with a known number of input tokens.
-	input        int64 // of the file
-	sessionInput int64 // of the sessions
+	// Sums over the sessions with known input tokens.
+	input        int64 // by the file
+	sessionInput int64 // by the sessions
 }
 
 // SeenSection is a section of a SeenFile.
 type SeenSection struct {
 	Section          string  `json:"section"`
 	Hash             string  `json:"hash"`
-	Parent           string  `json:"parent,omitempty"` // section that contains this section
+	Parent           string  `json:"parent,omitempty"` // enclosing section
 	Sessions         int     `json:"sessions"`
 	TokensPerRequest int     `json:"tokens_per_request"`
 	TokensPerSession int     `json:"tokens_per_session"`
 	InputShare       float64 `json:"input_share"`
-	Forbids          string  `json:"forbids,omitempty"` // word by which the section forbids something
-	Problem          string  `json:"problem,omitempty"` // reason why the section cannot be measured
+	Forbids          string  `json:"forbids,omitempty"` // word that makes the section a prohibition
+	Problem          string  `json:"problem,omitempty"` // why the section cannot be measured
 
 	tokens int64
 }
@@ -49,11 +49,11 @@ type Scan struct {
 	order    []*SeenFile
 }
 
-// noEnd is the problem of a file in a user message without an end marker.
+// noEnd is the problem with a file in a user message without an end marker.
 const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
 
-// Add adds a session, the newest first, because the first version of a file is listed. head holds the passages before
-// the first answer; input is the number of input tokens, or 0.
+// Add adds a session, the newest first, because the first version seen is listed. head holds the passages before the
+// first answer; input is the number of input tokens, or 0.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
@@ -76,7 +76,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	}
 }
 
-// add counts a file and its sections. The first content under a name determines the listed sections.
+// add counts a file and the sections in it. The first content under a name determines the listed sections.
 func (s *Scan) add(f *File, content string, requests, input int64) {
 	file := s.files[f.Name]
 	sections := Split(content)

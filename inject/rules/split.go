@@ -11,14 +11,14 @@ import (
 // Section is a part of a rules file that can be measured alone: a heading with its content, a bullet at the left
 // margin, or the introduction before the first bullet.
 type Section struct {
-	Name       string // heading, or first words of a bullet; unique in the file
-	Level      int    // of a heading; otherwise 0
+	Name       string // heading, or a bullet's first words; unique in the file
+	Level      int    // heading level; otherwise 0
 	Start, End int    // offsets without blank lines at the end
-	Body       int    // start of the content after the heading, or Start without a heading
-	Parent     int    // index of the enclosing section; -1 if none
+	Body       int    // where the content after the heading starts, or Start without a heading
+	Parent     int    // the enclosing section's index; -1 if none
 	Empty      bool   // a heading without content
-	WholeFile  bool   // has all content of the file except headings
-	Repeated   bool   // its text occurs more than once in the file
+	WholeFile  bool   // has all the file's content except headings
+	Repeated   bool   // the text occurs more than once in the file
 }
 
 // maxName limits a name, in runes.
@@ -36,13 +36,13 @@ var (
 type line struct {
 	start, end  int // offsets; end includes the line ending
 	text        string
-	level       int // level of the heading that begins here; 0 if none
+	level       int // level of a heading that begins here; 0 if none
 	title       string
 	isUnderline bool // underlines a heading on the line before
-	isCode      bool // in a code block, or one of its fences
+	isCode      bool // in a code block, or a code fence
 }
 
-// Split returns the sections in order, an outer section before its inner ones.
+// Split returns the sections in order, an outer section before the inner ones.
 func Split(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines}
@@ -102,7 +102,7 @@ func firstByte(text string) byte {
 	return 0
 }
 
-// recognizeHeading sets level and title of l or, for an underline, of the line before.
+// recognizeHeading sets level and title on l or, for an underline, on the line before.
 func (l *line) recognizeHeading(before []line) {
 	if m := atxHeading.FindStringSubmatch(l.text); m != nil {
 		l.level, l.title = len(m[1]), m[2]
@@ -132,7 +132,7 @@ type splitter struct {
 	sections     []Section
 }
 
-// walk adds the sections of the lines [from, to): the content before the first heading, then each outermost heading.
+// walk adds the sections in lines [from, to): the content before the first heading, then each outermost heading.
 func (s *splitter) walk(from, to, parent int) {
 	first := from
 	for first < to && s.lines[first].level == 0 {
@@ -198,7 +198,7 @@ func (s *splitter) isBlank(from, to int) bool {
 	return true
 }
 
-// add adds a section without the blank lines at its end, and returns the section's index.
+// add adds a section without blank lines at the end, and returns the section's index.
 func (s *splitter) add(sec Section, from, to int) int {
 	for to > from && s.lines[to-1].text == "" {
 		to--
@@ -248,7 +248,7 @@ func (s *splitter) content() (span Span) {
 	return span
 }
 
-// shortName removes marks of Markdown, and keeps the first words of a bullet.
+// shortName removes Markdown marks, and keeps a bullet's first words.
 func shortName(name string, level int) string {
 	words := strings.Fields(emphasis.Replace(name))
 	if level == 0 && len(words) > 8 {
@@ -267,8 +267,8 @@ func shortName(name string, level int) string {
 	return name
 }
 
-// TopSections returns the indices of the outermost sections. A section with all content of the file is replaced by its
-// inner sections.
+// TopSections returns the indices of the outermost sections. A section with all the file's content is replaced by the
+// sections in it.
 func TopSections(sections []Section) (units []int) {
 	open := map[int]bool{-1: true}
 	for i := range sections {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Lines returns the lines of a text without line endings, trailing blanks, and blank lines at both ends. Several blank
-// lines in a row become one.
+// Lines returns a text's lines without line endings, trailing blanks, and blank lines at both ends. Several blank lines
+// in a row become one.
 func Lines(text string) []string {
 	var lines []string
 	for l := range strings.SplitSeq(text, "\n") {
@@ -25,13 +25,13 @@ func Lines(text string) []string {
 	return lines
 }
 
-// Normalize joins the result of Lines by line feeds.
+// Normalize joins the lines returned by Lines with line feeds.
 func Normalize(text string) string { return strings.Join(Lines(text), "\n") }
 
-// hashLength is the number of hex digits in a hash, as in the arms of lessons.
+// hashLength is the number of hex digits in a hash, as in lesson arms.
 const hashLength = 12
 
-// Hash returns a hash of the normalized text, which identifies a section.
+// Hash returns a hash of the normalized text, used to identify a section.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(Normalize(text)))
 	return hex.EncodeToString(sum[:])[:hashLength]
@@ -40,11 +40,11 @@ func Hash(text string) string {
 // Tokens estimates four bytes per token.
 func Tokens(text string) int { return (len(text) + 3) / 4 }
 
-// Span is a range of bytes in a text.
+// Span is a byte range in a text.
 type Span struct{ Start, End int }
 
-// Locate returns at most two spans of a section, each with the blank lines after it. lines is the result of Lines for
-// the section. boundaries are ascending offsets where a part of the message begins, without a line ending before.
+// Locate returns at most two places of a section, each with the blank lines after it. lines is what Lines returns for
+// the section. boundaries are ascending offsets where a message part begins without a line ending before.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func isBoundary(boundaries []int, at int) bool {
 	return ok
 }
 
-// matchLines returns the end of the lines that start at an offset.
+// matchLines returns where the lines starting at an offset end.
 func matchLines(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
@@ -142,7 +142,7 @@ func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (ne
 	}
 }
 
-// MaxHead limits the texts of a request that are searched for sections, in bytes.
+// MaxHead limits how many bytes in a request are searched for sections.
 const MaxHead = 256 << 10
 
 // LocateFramed locates a section inside rules files, with at most two spans in each file. A file without a known end
@@ -165,8 +165,8 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 	return places
 }
 
-// LeavesEmptyPart reports whether cuts leave a part without content, which some APIs refuse. boundaries holds the start
-// of each part except the first.
+// LeavesEmptyPart reports whether cuts leave a part without content. Some APIs refuse such a part. boundaries holds
+// where each part except the first starts.
 func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
@@ -182,7 +182,7 @@ func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// AddEmptiedHeadings adds a cut for each heading whose whole content the cuts, from Locate, remove.
+// AddEmptiedHeadings adds a cut for each heading left without content by the cuts from Locate.
 func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {
@@ -199,7 +199,7 @@ func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	return cuts
 }
 
-// addHeadingsIn tests the headings of a region in reverse order, inner before outer.
+// addHeadingsIn tests the headings in a region in reverse order, inner before outer.
 func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {

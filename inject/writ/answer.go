@@ -2,13 +2,13 @@ package writ
 
 import "strings"
 
-// The delimiters of an answer. They identify precept's own text in a conversation.
+// Delimiters around an answer. They identify precept's own text in a conversation.
 const (
 	answerStart = "[/lesson "
 	answerEnd   = "[END LESSON]\n"
 )
 
-// Answer formats the result of a command for the agent. The text must be precept's own words, or safe for a model by
+// Answer formats a command's result for the agent. The text must be precept's own words, or safe for a model by
 // lesson.SanitizeLine.
 func Answer(command string, ok bool, result string, lines ...string) string {
 	word := "OK"
@@ -19,7 +19,7 @@ func Answer(command string, ok bool, result string, lines ...string) string {
 	return strings.Join(lines, "\n") + "\n" + answerEnd
 }
 
-// Join makes one block of the answers.
+// Join makes one block from the answers.
 func Join(answers []string) string { return strings.Join(answers, "") + "\n" }
 
 // Advertisement informs an agent about the commands.
@@ -30,7 +30,7 @@ const Advertisement = answerStart + `help] You can keep notes for later runs. Pu
 Write only what would help in another task. The answer precedes the next message or tool result.
 ` + answerEnd + "\n"
 
-// NoRoom informs an agent whose commands were carried out, but whose session has no room for the answers.
+// NoRoom informs an agent that the commands were carried out, but the session has no room for the answers.
 const NoRoom = answerStart + `help] The commands of your last reply were carried out. Their answers are left out, because
 the answers of this session have reached the maximum size. Do not repeat the commands.
 ` + answerEnd + "\n"

@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Verb is the operation of a command.
+// Verb is what a command does.
 type Verb string
 
 // The verbs.
@@ -18,14 +18,14 @@ const (
 	Delete Verb = "delete"
 )
 
-// Limits of the commands of an agent.
+// Limits for an agent's commands.
 const (
-	MaxSignature = 200  // characters of a lesson's signature
-	MaxText      = 4096 // characters of a lesson's text
+	MaxSignature = 200  // characters in a lesson's signature
+	MaxText      = 4096 // characters in a lesson's text
 	MaxCommands  = 8    // per reply
 )
 
-// Command is one command of a reply.
+// Command is one command in a reply.
 type Command struct {
 	Verb      Verb
 	Signature string // for Create: when the lesson applies
@@ -37,11 +37,11 @@ type Command struct {
 
 const (
 	commandMark = "/lesson"
-	textEnd     = "/endlesson" // ends a text of several lines
+	textEnd     = "/endlesson" // ends a text with several lines
 )
 
-// Parse returns at most MaxCommands commands of a reply; if there are more, the last has a Problem. The last line of a
-// truncated reply is ignored, because the line may be incomplete.
+// Parse returns at most MaxCommands commands from a reply; if there are more, the last has a Problem. The last line of
+// a truncated reply is ignored, because it may be incomplete.
 func Parse(reply string, truncated bool) []Command {
 	if truncated {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
@@ -62,7 +62,7 @@ func Parse(reply string, truncated bool) []Command {
 	return out
 }
 
-// withoutAnswers removes precept's own text. Otherwise an agent's repetition of the advertisement would be read as
+// withoutAnswers removes precept's own text. Otherwise an agent that repeats the advertisement would seem to give
 // commands.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
@@ -81,7 +81,7 @@ func withoutAnswers(reply string) string {
 // reader reads a reply line by line, and tracks code fences.
 type reader struct {
 	rest  string
-	fence string // of the open code fence, or empty
+	fence string // the open code fence, or empty
 }
 
 func (r *reader) line() (string, bool) {
@@ -109,7 +109,7 @@ func cutCommand(line string) (rest string, ok bool) {
 	return rest, rest != ""
 }
 
-// read parses a command, with further lines for a text of several lines.
+// read parses a command, and the further lines if the text has several.
 func (r *reader) read(line string) Command {
 	signature, text, isOneLine := strings.Cut(line, ": ")
 	verb, words, _ := strings.Cut(line, " ")

@@ -38,24 +38,24 @@ func TestParseReadsCommands(t *testing.T) {
 		"in a sentence":                     {"You may use /lesson a: b", nil},
 		"indented code":                     {"    /lesson a: b\n\t/lesson a: b", nil},
 		"other commands":                    {"/lessons list\n/lesson\n/lesson ", nil},
-		"search of more than 200 characters": {
+		"search for more than 200 characters": {
 			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
 			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
 		},
-		"longer closing fence":                             {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"indented closing fence":                           {"```\n    ```\n/lesson a: b", nil},
-		"backticks that are not a fence":                   {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"empty reply":                                      {"", nil},
-		"three leading blanks":                             {"   /lesson list", []writ.Command{{Verb: writ.List}}},
-		"tab after /lesson":                                {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
-		"blanks before the search words":                   {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
-		"command in a block":                               {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
-		"command after a fence":                            {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"fence after three blanks":                         {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"closing fence after a tab":                        {"```\n\t```\n/lesson a: b", nil},
-		"shorter closing fence":                            {"````\n```\n/lesson a: b", nil},
-		"closing fence of another kind":                    {"```\n~~~\n/lesson a: b", nil},
-		"fence of tildes with an info string in backticks": {"~~~ `sh`\n/lesson a: b", nil},
+		"longer closing fence":                         {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"indented closing fence":                       {"```\n    ```\n/lesson a: b", nil},
+		"backticks that are not a fence":               {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"empty reply":                                  {"", nil},
+		"three leading blanks":                         {"   /lesson list", []writ.Command{{Verb: writ.List}}},
+		"tab after /lesson":                            {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
+		"blanks before the search words":               {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"command in a block":                           {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
+		"command after a fence":                        {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"fence after three blanks":                     {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"closing fence after a tab":                    {"```\n\t```\n/lesson a: b", nil},
+		"shorter closing fence":                        {"````\n```\n/lesson a: b", nil},
+		"different closing fence":                      {"```\n~~~\n/lesson a: b", nil},
+		"tilde fence with an info string in backticks": {"~~~ `sh`\n/lesson a: b", nil},
 	} {
 		if got := writ.Parse(tc.reply, false); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: Parse = %+v, want %+v", name, got, tc.want)
@@ -82,7 +82,7 @@ func TestInvalidCommandsHaveFaults(t *testing.T) {
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Problem != "" {
-		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a problem", got)
+		t.Errorf("maximum size lesson: Parse = %+v, want one command without a problem", got)
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Problem == "" || got[6].Problem != "" {
 		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a problem", got, writ.MaxCommands)
@@ -97,10 +97,10 @@ func TestInvalidCommandsHaveFaults(t *testing.T) {
 
 func TestTruncatedReplyKeepsCompleteCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("reply truncated in its second command: Parse = %+v, want only list", got)
+		t.Errorf("reply truncated in the second command: Parse = %+v, want only list", got)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
-		t.Errorf("reply truncated in its only command: Parse = %+v, want none", got)
+		t.Errorf("reply truncated in the only command: Parse = %+v, want none", got)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestAnswerNamesCommandAndResult(t *testing.T) {
 		t.Errorf("Answer = %q, want three lines: the command in brackets, OK with the result, [END LESSON]", got)
 	}
 	if got := writ.Answer("delete", false, "there is no lesson #a"); got != "[/lesson delete]\nERROR: there is no lesson #a\n[END LESSON]\n" {
-		t.Errorf("Answer of a failed command = %q, want ERROR with the result on the second line", got)
+		t.Errorf("Answer(failed command) = %q, want ERROR with the result on the second line", got)
 	}
 	if got := writ.Join([]string{writ.Answer("list", true, "1 lesson:", "#1 [a] b")}); got != "[/lesson list]\nOK: 1 lesson:\n#1 [a] b\n[END LESSON]\n\n" {
 		t.Errorf("Join = %q, want the answer followed by a blank line", got)
@@ -130,7 +130,7 @@ func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 		"advertisement and a command":            {writ.Advertisement + "/lesson list", list},
 		"answer after other text, and a command": {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
 		"three advertisements and a command":     {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
-		"answer without its end":                 {"[/lesson help] Put it on a line:\n/lesson list", list},
+		"answer without an end":                  {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {
 		if got := writ.Parse(tc.reply, false); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: Parse = %+v, want %+v", name, got, tc.want)
@@ -170,14 +170,14 @@ func FuzzWrit(f *testing.F) {
 		}
 		for _, c := range got {
 			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
-				t.Fatalf("command = %+v, want at most %d characters of signature and %d of text", c, writ.MaxSignature, writ.MaxText)
+				t.Fatalf("command = %+v, want at most %d signature characters and %d text characters", c, writ.MaxSignature, writ.MaxText)
 			}
 			if c.Problem == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
 				t.Fatalf("command = %+v, want a one-line signature and a text", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
-			t.Fatal("Parse of a reply in a code fence: got a command, want none")
+			t.Fatal("Parse(reply in a code fence): got a command, want none")
 		}
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"syscall"
 )
 
-// Circle simulates the agents, the tool and the model of `precept demo --circle`. Agents book rooms with a tool that
-// rejects their first argument, and one lesson in the bank gives bad advice about it. Some tool errors contain
-// attackText, with which an attacker tries to create a lesson.
+// Circle simulates the agents, the tool and the model for `precept demo --circle`. Agents book rooms with a tool that
+// rejects the first argument, and one lesson in the bank gives bad advice about it. Some tool errors contain
+// attackText: an attacker's attempt to create a lesson.
 type Circle struct {
 	seed            uint64
 	startedSessions int
@@ -28,17 +28,17 @@ type Circle struct {
 	success         atomic.Int64
 	ids             atomic.Uint64
 	mu              sync.Mutex
-	deliveries      map[string]int // tool errors in which a lesson reached the model, by slug
-	attacks         int            // tool errors in which attackText reached the model as a lesson
+	deliveries      map[string]int // tool errors with a delivered lesson, by slug
+	attacks         int            // tool errors with attackText delivered as a lesson
 }
 
-// Slugs of the lesson that precept should distil, and of the harmful lesson.
+// Slugs for the lesson that precept should distil, and for the harmful lesson.
 const (
 	CircleLesson = "give-floor-as-a-whole-number-to-book-room"
 	CircleHarm   = "leave-the-floor-out"
 )
 
-// Probabilities of a successful booking.
+// Probabilities that a booking succeeds.
 const (
 	circleAlone  = .35
 	circleHelped = .90
@@ -61,18 +61,18 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), harmFile, 0o600)
 }
 
-// Deliveries returns the number of tool errors in which a lesson, and in which attackText as a lesson, reached the
-// model.
+// Deliveries counts the tool errors that delivered a lesson to the model, and those that delivered attackText as a
+// lesson.
 func (c *Circle) Deliveries(slug string) (sessions, attacks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deliveries[slug], c.attacks
 }
 
-// Done returns the numbers of finished and of successful bookings.
+// Done counts the finished and the successful bookings.
 func (c *Circle) Done() (done, success int64) { return c.done.Load(), c.success.Load() }
 
-// ServeHTTP responds as the model, which knows only the text of the request.
+// ServeHTTP responds as the model, which sees only the request text.
 func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serveChat(w, r, "circle", c.ids.Add(1), func(body []byte) message {
 		var req struct {
@@ -117,7 +117,7 @@ func (c *Circle) reply(list []message) message {
 	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
 
-// countDelivery counts the lessons that reached the model, and attackText inside a block of lessons.
+// countDelivery counts the lessons that reached the model, and attackText inside a lesson block.
 func (c *Circle) countDelivery(content string, helped, harmed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *Circle) bookingCall(floor string) message {
 	return toolCall("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
 }
 
-// draw returns a number that depends only on the task and the seed, so that the order of the sessions does not matter.
+// draw returns a number that depends only on the task and the seed, so that the session order does not matter.
 func (c *Circle) draw(task string) float64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, task[max(0, len(task)-60):])     // inserted text precedes the task
@@ -156,7 +156,7 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", bookingRequest(n), n)}}
 	for range 4 {
 		id, m, err := f.chat(ctx, "", "circle", list, "book_room")
-		if errors.Is(err, syscall.ECONNRESET) { // as the HTTP clients of real agents do
+		if errors.Is(err, syscall.ECONNRESET) { // as real agents' HTTP clients do
 			id, m, err = f.chat(ctx, "", "circle", list, "book_room")
 		}
 		if err != nil {
@@ -175,7 +175,7 @@ func bookingRequest(n int) string {
 	return [...]string{"Book a room on the second floor", "I need a place for six people on floor two", "Could you reserve something upstairs", "Find us a meeting room, one floor up"}[n%4]
 }
 
-// toolResult returns the answer of the tool, which accepts the floor only as a number. One session in twenty has
+// toolResult returns the tool's answer. The tool accepts the floor only as a number. One session in twenty has
 // attackText in an error.
 func toolResult(args string, n int) string {
 	switch {

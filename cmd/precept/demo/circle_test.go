@@ -15,11 +15,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// circleProxy stands in for precept. It inserts a block before each failed tool result, and records the feedback.
+// circleProxy acts as precept. It inserts a block before each failed tool result, and records the feedback.
 type circleProxy struct {
 	circle *demo.Circle
 	block  string
-	status func(n int) int // status of response n; 0: the model answers
+	status func(n int) int // response n's status; 0: the model answers
 
 	mu       sync.Mutex
 	requests int
@@ -82,7 +82,7 @@ func (p *circleProxy) play(t *testing.T) (rate float64) {
 	return float64(success) / float64(done)
 }
 
-// Without a lesson, agents succeed in a third of their bookings.
+// Without a lesson, agents succeed in a third of the bookings.
 func TestCircleSuccessDependsOnLessons(t *testing.T) {
 	block := func(slugs ...string) string {
 		return "Lessons from past experience:\n- [" + strings.Join(slugs, "] x\n- [") + "] x\nEnd of lessons.\n\n"

@@ -1,8 +1,8 @@
-// Package demo simulates agents and models, so that the effects that precept measures can be compared with known true
+// Package demo simulates agents and models, so that the effects measured by precept can be compared with known true
 // effects.
 //
-// The agents work on tickets of hidden difficulty, and send their requests over HTTP through a real precept. The
-// models' probability of success depends on the ticket and on the lessons in the request.
+// The agents work on tickets with hidden difficulty, and send requests over HTTP through a real precept. How likely a
+// model succeeds depends on the ticket and on the lessons in the request.
 //
 // The simulation is a pure function of the seed. precept receives only the data that real agents send: requests and
 // feedback.

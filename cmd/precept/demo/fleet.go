@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a group of simulated agents, which know only the base URL of precept.
+// Fleet is a group of simulated agents. They have only precept's base URL.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
@@ -27,7 +27,7 @@ type Fleet struct {
 	loops   struct{ stoppedAgents, calls atomic.Int64 }
 }
 
-// Done returns the numbers of finished and of successful tickets.
+// Done counts the finished and the successful tickets.
 func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.Load() }
 
 // Run works through the tickets.
@@ -65,7 +65,7 @@ func inParallel(ctx context.Context, agents, first, last int, work func(ctx cont
 	return context.Cause(ctx)
 }
 
-// work plays the conversation of an agent and the feedback of the user.
+// work plays one agent's conversation and the user's feedback.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}

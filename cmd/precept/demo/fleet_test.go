@@ -18,10 +18,10 @@ type recordingProxy struct {
 	mu       sync.Mutex
 	feedback []map[string]any
 	faults   []string
-	results  map[string]string // last text of the model, by reply id
+	results  map[string]string // the model's last text, by reply id
 	turns    int
 	asked    map[[2]string]int            // requests by agent and model
-	fail     func(path string, n int) int // status of response n; 0: the model answers
+	fail     func(path string, n int) int // response n's status; 0: the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
@@ -140,12 +140,12 @@ func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
 	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }
 	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
-		t.Errorf("got a difference of %v between the chances of the models, want %v", gap, modelGap)
+		t.Errorf("got a difference of %v between the models' chances, want %v", gap, modelGap)
 	}
 	for i := range w.Truths {
 		for _, model := range []string{largeModel, smallModel} {
 			if d := with(model, i) - with(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
-				t.Errorf("%s: got effect %[3]v of %[2]s, want %[4]v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
+				t.Errorf("%s: got effect %[3]v for %[2]s, want %[4]v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
 			}
 		}
 	}

@@ -14,8 +14,7 @@ const (
 	loopError    = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops returns the number of agents that a loop warning stopped, and the number of equal calls that the first of these
-// agents had made.
+// Loops returns how many agents a loop warning stopped, and how many equal calls the first of these agents had made.
 func (f *Fleet) Loops() (stoppedAgents, calls int64) {
 	return f.loops.stoppedAgents.Load(), f.loops.calls.Load()
 }

@@ -11,7 +11,7 @@ import (
 
 func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 	for _, tc := range []struct {
-		warnAfter     int // number of results before a warning; 0: no warning
+		warnAfter     int // results before a warning; 0: no warning
 		caught, calls int64
 		results       int // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {

@@ -13,15 +13,15 @@ import (
 	"sync/atomic"
 )
 
-// RulesName is the name of the rules file that the agents of Rules send.
+// RulesName is the rules file name that the agents in Rules send.
 const RulesName = "CLAUDE.md"
 
-// RulesFile is the rules file that the agents of Rules send.
+// RulesFile is the rules file that the agents in Rules send.
 //
 //go:embed twelve-sections.md
 var RulesFile string
 
-// SectionTruth is the true effect of a section of RulesFile on the probability of success.
+// SectionTruth is a RulesFile section's true effect on the probability of success.
 type SectionTruth struct {
 	Section string
 	Effect  float64 // 0.05 = +5 points
@@ -29,10 +29,10 @@ type SectionTruth struct {
 
 const rulesBase = .70
 
-// rulesFrame precedes a rules file in the system prompt of Claude Code.
+// rulesFrame precedes a rules file in Claude Code's system prompt.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
 
-// Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of twelve sections in
+// Rules simulates the agents and the model for `precept demo --rules`. Agents send a rules file with twelve sections in
 // every request. Three sections help, two harm, and seven have no effect.
 type Rules struct {
 	Truths          []SectionTruth
@@ -60,7 +60,7 @@ func NewRules(seed uint64) *Rules {
 	}}
 }
 
-// WriteLessons makes an empty directory of lessons.
+// WriteLessons makes an empty lessons directory.
 func (r *Rules) WriteLessons(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("make the directory of the demo's lessons: %w", err)
@@ -68,10 +68,10 @@ func (r *Rules) WriteLessons(dir string) error {
 	return nil
 }
 
-// Done returns the number of finished sessions.
+// Done counts the finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP responds as the model, which finds the uncut sections in the system prompt.
+// ServeHTTP responds as the model: it finds the uncut sections in the system prompt.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {

@@ -67,7 +67,7 @@ func TestRulesFileHasSectionOfEachTruth(t *testing.T) {
 	counts := map[float64]int{}
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
-			t.Errorf("heading of section %q occurs %d times in the file, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
+			t.Errorf("heading for section %q occurs %d times in the file, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
 		}
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}

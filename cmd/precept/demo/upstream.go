@@ -15,11 +15,11 @@ import (
 
 const lastTurnPhrase = "That was the last step. Report the result."
 
-// promptTokens represents the system prompt and the tools of a typical coding agent. Without these tokens, a lesson of
-// 40 tokens would cause a tenth of the cost of a session.
+// promptTokens is the size of a typical coding agent's system prompt and tools. Without these tokens, a lesson of 40
+// tokens would cause a tenth of a session's cost.
 const promptTokens = 4000
 
-// Upstream is the simulated model, an OpenAI-compatible chat endpoint that knows only the text of the request.
+// Upstream is the simulated model, an OpenAI-compatible chat endpoint that knows only the request text.
 type Upstream struct {
 	world    *World
 	requests atomic.Uint64
@@ -27,13 +27,13 @@ type Upstream struct {
 	lesson   *regexp.Regexp
 
 	mu         sync.Mutex
-	sumWith    float64 // sum of the chances of success with the injected lessons
+	sumWith    float64 // sum of the success chances with the injected lessons
 	sumWithout float64 // the same without lessons
-	sumBest    float64 // the same with every matching lesson that helps
-	sessions   int     // number of terms of each sum
+	sumBest    float64 // the same with every matching helpful lesson
+	sessions   int     // number of terms in each sum
 }
 
-// NewUpstream returns the model of the simulation w.
+// NewUpstream returns the model for the simulation w.
 func NewUpstream(w *World) *Upstream {
 	return &Upstream{
 		world: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),
@@ -51,7 +51,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveChat responds to a chat completion. name is a part of the response's id, and the default name of the model.
+// serveChat responds to a chat completion. name is part of the response id, and the default model name.
 func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
@@ -75,7 +75,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the result of a ticket for lastTurnPhrase, else a call that installs a dependency, or a note.
+// answer returns a ticket's result for lastTurnPhrase, else a call that installs a dependency, or a note.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
@@ -121,11 +121,10 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 	u.sumBest += u.world.chance(t, helpful)
 }
 
-// Score holds means of the chances of success: with the injected lessons, without lessons, and with every matching
-// lesson that helps.
+// Score holds mean success chances: with the injected lessons, without lessons, and with every matching helpful lesson.
 type Score struct{ WithLessons, WithoutLessons, Best float64 }
 
-// Score returns the score of the sessions so far.
+// Score returns the score for the sessions so far.
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()

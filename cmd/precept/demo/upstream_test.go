@@ -92,7 +92,7 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The model knows which lessons were injected only from the text of the request.
+// The model knows only from the request text which lessons were injected.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 	for label, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
@@ -147,7 +147,7 @@ func TestScoreSummary(t *testing.T) {
 	}
 }
 
-// Without a typical prompt, a lesson of 40 tokens would be a large part of the cost.
+// Without a typical prompt, a lesson of 40 tokens would cause a large part of the cost.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))

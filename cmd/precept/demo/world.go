@@ -16,13 +16,13 @@ import (
 //go:embed lessons/*.md
 var lessonFiles embed.FS
 
-// Truth is the true effect of a lesson, and the lesson's trigger.
+// Truth is a lesson's true effect and trigger.
 type Truth struct {
 	Slug             string
 	Effect           float64 // effect on the probability of success; 0.05 = +5 points
-	phrase           string  // text of a matching ticket
-	share            float64 // share of average tickets to which the lesson applies
-	difficultyWeight float64 // > 0: applies to hard tickets more often, which lowers the raw success rate
+	phrase           string  // text in a matching ticket
+	share            float64 // share of average tickets that the lesson applies to
+	difficultyWeight float64 // > 0: applies to hard tickets more often, so the raw success rate is lower
 }
 
 // truths returns the true effects. Several lessons are confounded: the most helpful lesson applies to hard tickets more
@@ -41,7 +41,7 @@ func truths() []Truth {
 	}
 }
 
-// World holds the true effects and the random tickets of one simulation.
+// World holds the true effects and the random tickets for one simulation.
 type World struct {
 	Truths []Truth
 	seed   uint64
@@ -78,8 +78,7 @@ func (w *World) WriteLessons(dir string) error {
 	return nil
 }
 
-// Pinned is the slug of the lesson that prevents an error: without a pinned version, the installation of a dependency
-// fails.
+// Pinned is the slug of the lesson that prevents an error: without a pinned version, installing a dependency fails.
 const Pinned = "pin-the-dependency"
 
 // Probabilities that an agent installs the dependency without a version.
@@ -99,7 +98,7 @@ func installResult(c *call) string {
 	return installOutput
 }
 
-// installCommand returns the arguments of the call that installs a dependency; ok is false for a ticket without one.
+// installCommand returns the arguments for the call that installs a dependency; ok is false for a ticket without one.
 func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bool) {
 	pin := w.bySlug[Pinned]
 	if !slices.Contains(t.lessons, pin) {
@@ -125,20 +124,20 @@ func (w *World) draw(purpose string, t ticket) float64 {
 type ticket struct {
 	n          int
 	difficulty float64
-	lessons    []int // indices of the lessons
+	lessons    []int // lesson indices
 	turns      int
 	agent      string
 	model      string
 }
 
-// The agent and the model of a ticket are random. A lesson has the same effect with every agent and model.
+// A ticket's agent and model are random. A lesson has the same effect with every agent and model.
 const (
 	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
 	largeModel, smallModel = "demo-large", "demo-small"
 	modelGap               = 0.08 // difference in the probability of success
 )
 
-// Prices is the value of the key prices of the demo's server.
+// Prices is the demo server's value for the key prices.
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
 func (w *World) ticket(n int) ticket {
@@ -192,7 +191,7 @@ func (w *World) succeeds(t ticket, lessons []int) bool {
 	return w.draw("outcome", t) < w.chance(t, lessons)
 }
 
-// Effect returns the true effect of a lesson.
+// Effect returns a lesson's true effect.
 func (w *World) Effect(slug string) (float64, bool) {
 	i, ok := w.bySlug[slug]
 	if !ok {

@@ -46,7 +46,7 @@ func TestEffect(t *testing.T) {
 		}
 	}
 	if e, ok := w.Effect("nothing-of-the-kind"); ok || e != 0 {
-		t.Errorf("Effect of an unknown lesson = %v, %v, want 0, false", e, ok)
+		t.Errorf("Effect(unknown lesson) = %v, %v, want 0, false", e, ok)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 			}
 			q := w.chance(tk, append(slices.Clone(lessons), i))
 			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
-				rt.Fatalf("%s changes the chance by %v, want at most its effect %v", l.Slug, d, l.Effect)
+				rt.Fatalf("%s changes the chance by %v, want at most the effect %v", l.Slug, d, l.Effect)
 			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
 				rt.Fatalf("%s changes the chance by %v, want %v", l.Slug, d, l.Effect)
 			}
@@ -80,7 +80,7 @@ func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 	})
 }
 
-// Lessons match tickets of different difficulty, so the raw success rates rank three pairs of lessons in the wrong
+// Lessons match tickets with different difficulty, so the raw success rates rank three pairs of lessons in the wrong
 // order.
 func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	w := NewWorld(3)
@@ -112,15 +112,15 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	for i, l := range w.Truths {
 		s := byLesson[i]
 		if share := s.tickets / n; share < .1 || share > .7 {
-			t.Errorf("%s applies to a share of %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
+			t.Errorf("%s: got share %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
 		}
 		if d := s.effect/s.tickets - l.Effect; math.Abs(d) > .01 {
-			t.Errorf("%s: got mean effect %.3f on the chances of its tickets, want %.3f within 0.01", l.Slug, s.effect/s.tickets, l.Effect)
+			t.Errorf("%s: got mean effect %.3f on ticket chances, want %.3f within 0.01", l.Slug, s.effect/s.tickets, l.Effect)
 		}
-		// Because of this gap, a comparison of the sessions of a lesson with all sessions is biased.
+		// Because of this gap, comparing a lesson's sessions with all sessions is biased.
 		gap := s.without/s.tickets - without
 		if l.difficultyWeight > 0 && gap > -.02 || l.difficultyWeight < 0 && gap < .02 || l.difficultyWeight == 0 && math.Abs(gap) > .01 {
-			t.Errorf("%s: success rate of its tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.difficultyWeight)
+			t.Errorf("%s: success rate for matching tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.difficultyWeight)
 		}
 	}
 	rate := func(slug string) float64 { s := byLesson[w.bySlug[slug]]; return s.with / s.tickets }
@@ -130,12 +130,12 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 		{"read-the-failing-assertion", "reproduce-before-fixing"},
 	} {
 		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {
-			t.Errorf("success rates rank %s (%.3f) and %s (%.3f) in the order of their effects, want the opposite order", c[0], above, c[1], below)
+			t.Errorf("success rates rank %s (%.3f) and %s (%.3f) by effect, want the opposite order", c[0], above, c[1], below)
 		}
 	}
 }
 
-// The lessons match no other text of the agents.
+// The lessons match no other text from the agents.
 func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
@@ -147,7 +147,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		t.Fatalf("Load: got problems %+v, error %v, want no problems and no error", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
-		t.Errorf("got %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))
+		t.Errorf("got %d lessons, want the world's %d lessons", book.Len(), len(w.Truths))
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, f := range (lesson.Checker{Now: now}).CheckBook(book) {
@@ -193,7 +193,7 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("folder with the name of a lesson file: err = nil, want an error")
+		t.Error("folder named like a lesson file: err = nil, want an error")
 	}
 }
 
@@ -205,7 +205,7 @@ func TestTextNamesTicketAndSubjects(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
 		if got := w.text(ticket{n: 42, lessons: applies}); got != want {
-			t.Errorf("text of a ticket with lessons %v: got %q, want %q", applies, got, want)
+			t.Errorf("ticket text with lessons %v: got %q, want %q", applies, got, want)
 		}
 	}
 }

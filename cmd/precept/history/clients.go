@@ -15,8 +15,8 @@ func claudePatterns(e Env) []string {
 	return []string{filepath.Join(dir, "projects", "**", "*.jsonl")}
 }
 
-// readClaude reads a session of Claude Code, with messages in the format of the Messages API. A side chain is the
-// conversation of a sub-agent. It is skipped, unless the file has nothing else.
+// readClaude reads a Claude Code session, with messages in the Messages API format. A side chain is a sub-agent's
+// conversation. It is skipped, unless the file has nothing else.
 func readClaude(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type        string          `json:"type"`
@@ -59,8 +59,8 @@ func codexPatterns(e Env) []string {
 	return []string{filepath.Join(dir, "sessions", "**", "*.jsonl"), filepath.Join(dir, "archived_sessions", "*.jsonl")}
 }
 
-// readCodex reads a session of Codex, with items in the format of the Responses API. Old releases wrote each item
-// directly as a line.
+// readCodex reads a Codex session, with items in the Responses API format. Old releases wrote each item directly as a
+// line.
 func readCodex(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type    string          `json:"type"`
@@ -101,7 +101,7 @@ func qwenPatterns(e Env) []string {
 	}
 }
 
-// readQwen reads a session of Qwen Code, with messages in the format of the Gemini API.
+// readQwen reads a Qwen Code session, with messages in the Gemini API format.
 func readQwen(path string) (conversations []Conversation, skipped, err error) {
 	type part struct {
 		Text    string `json:"text"`
@@ -156,7 +156,7 @@ func readQwen(path string) (conversations []Conversation, skipped, err error) {
 	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
 }
 
-// clinePatterns includes Roo Code and Kilo Code, which use the format of Cline.
+// clinePatterns includes Roo Code and Kilo Code: both use Cline's format.
 func clinePatterns(e Env) (patterns []string) {
 	const file = "api_conversation_history.json"
 	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
@@ -169,7 +169,7 @@ func clinePatterns(e Env) (patterns []string) {
 		filepath.Join(e.Home, ".cline", "data", "tasks", "*", file))
 }
 
-// readCline reads a task of Cline, a list of messages in the format of the Messages API.
+// readCline reads a Cline task, a list of messages in the Messages API format.
 func readCline(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
@@ -194,7 +194,7 @@ func readCline(path string) (conversations []Conversation, skipped, err error) {
 const aiderFile = ".aider.chat.history.md"
 
 func aiderPatterns(e Env) (patterns []string) {
-	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider uses the root directory of the repository
+	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider uses the repository's root directory
 		patterns = append(patterns, filepath.Join(dir, aiderFile))
 		_, err := os.Stat(filepath.Join(dir, ".git"))
 		if err == nil || dir == filepath.Dir(dir) {
@@ -204,7 +204,7 @@ func aiderPatterns(e Env) (patterns []string) {
 	return append(patterns, filepath.Join(e.Home, aiderFile))
 }
 
-// readAider reads chats in aider's Markdown, which begin with a heading. A line of the user's request begins with "####
+// readAider reads chats in aider's Markdown, which begin with a heading. A line in the user's request begins with "####
 // ", and a line of aider's own output with "> ". All other lines are the model's reply.
 func readAider(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
@@ -240,7 +240,7 @@ func readAider(path string) (conversations []Conversation, skipped, err error) {
 			continue
 		}
 		if strings.HasPrefix(line, "> ") || line == ">" {
-			continue // token counts, commits, questions of aider
+			continue // token counts, commits, questions from aider
 		}
 		if role == "user" && strings.TrimSpace(line) == "" {
 			continue
@@ -269,7 +269,7 @@ func assistantMessage(text string, calls []any) json.RawMessage {
 	return message("assistant", fields)
 }
 
-// plainText returns the content of a JSON string, and other JSON values as JSON.
+// plainText returns a JSON string's content, and other JSON values as JSON.
 func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

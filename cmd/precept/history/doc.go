@@ -1,6 +1,6 @@
-// Package history finds the conversations that coding agents store on this machine, and converts them to a format of
+// Package history finds the conversations that coding agents store on this machine, and converts them to a format for
 // detect.ReadTranscripts: one JSON line {source, id, messages} or {source, id, input} for each conversation.
 //
 // The agents' own formats have no specification, so each reader was developed with files that the agent wrote. A reader
-// skips entries of an unknown type, because new releases add types.
+// skips entries with an unknown type, because new releases add types.
 package history

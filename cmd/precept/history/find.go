@@ -15,30 +15,30 @@ import (
 	"strings"
 )
 
-// Client is a coding agent that keeps its conversations in history files.
+// Client is a coding agent that keeps conversations in history files.
 type Client struct {
 	Name string // value of the flag --from
-	// patterns returns glob patterns of the history files.
+	// patterns returns glob patterns for the history files.
 	patterns func(e Env) []string
-	// read returns the conversations of one file. skipped names the unreadable entries.
+	// read returns one file's conversations. skipped names the unreadable entries.
 	read func(path string) (conversations []Conversation, skipped, err error)
 }
 
-// Env describes the machine on which histories are searched.
+// Env describes the machine to search for histories.
 type Env struct {
-	Home    string                   // home directory of the user
+	Home    string                   // the user's home directory
 	WorkDir string                   // working directory
 	Var     func(name string) string // value of an environment variable, "" if unset
 }
 
-// Conversation is one conversation of a client, with either Messages or Input.
+// Conversation is one conversation with a client. It has either Messages or Input.
 type Conversation struct {
 	ID       string
-	Messages []json.RawMessage // in the format of the Chat Completions API or the Messages API
-	Input    []json.RawMessage // in the format of the Responses API
+	Messages []json.RawMessage // in the format used by the Chat Completions API or the Messages API
+	Input    []json.RawMessage // in the format used by the Responses API
 }
 
-// Clients returns the clients whose histories can be read.
+// Clients returns the clients with readable histories.
 func Clients() []Client {
 	return []Client{
 		{"claude-code", claudePatterns, readClaude},
@@ -50,7 +50,7 @@ func Clients() []Client {
 	}
 }
 
-// Names returns the values of --from.
+// Names returns the values for --from.
 func Names() (names []string) {
 	for _, c := range Clients() {
 		names = append(names, c.Name)
@@ -58,7 +58,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns the client with a name, and the sorted paths of its history files.
+// Find returns the client with a name, and the sorted paths of the history files.
 func Find(name string, e Env) (Client, []string, error) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
@@ -117,8 +117,8 @@ func glob(pattern string) ([]string, error) {
 
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.ReadTranscripts. skipped has one line for
-// each unreadable entry.
+// Open returns a history file's conversations as JSON lines for detect.ReadTranscripts. skipped has one line for each
+// unreadable entry.
 func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -176,7 +176,7 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 }
 
-// skippedList describes the first maxListedSkips skipped entries of a file.
+// skippedList describes the first maxListedSkips skipped entries in a file.
 type skippedList struct {
 	list    []string
 	omitted int

@@ -53,13 +53,13 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("detect.ReadTranscripts of %s, transcripts %s: %v", path, text, err)
+			t.Fatalf("detect.ReadTranscripts(%s), transcripts %s: %v", path, text, err)
 		}
 	}
 	return lines, skipped
 }
 
-// outline returns the texts, calls and results of a conversation in one line.
+// outline returns a conversation's texts, calls and results in one line.
 func outline(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -97,7 +97,7 @@ func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 	for client, tc := range map[string]struct {
 		env     history.Env
 		want    []string
-		skipped string // part of the error on skipped entries
+		skipped string // part of the error about skipped entries
 	}{
 		"claude-code": {
 			env: envWithFiles(t, map[string]string{
@@ -214,6 +214,6 @@ func TestFindOfMissingHistoryNamesSearchedPaths(t *testing.T) {
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("Find of an unknown client: err = %v, want an error with the names of the clients", err)
+		t.Errorf("Find(unknown client) error = %v, want an error with the client names", err)
 	}
 }

@@ -39,7 +39,7 @@ type opencodeMessage struct {
 	parts   []opencodePart
 }
 
-// readOpencode reads sessions of opencode. New releases store all sessions in a SQLite database, earlier ones each
+// readOpencode reads opencode's sessions. New releases store all sessions in a SQLite database, earlier ones each
 // session in JSON files.
 func readOpencode(path string) (conversations []Conversation, skipped, err error) {
 	if filepath.Ext(path) == ".db" {
@@ -70,7 +70,7 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 			skippedEntries.add("message " + s.ColumnText(0) + " was skipped: the message is not JSON")
 			return nil
 		}
-		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields of a different type stay empty
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields with a different type stay empty
 		m.ID, m.session = s.ColumnText(0), s.ColumnText(1)
 		if len(sessions[m.session]) == 0 {
 			order = append(order, m.session)
@@ -84,7 +84,7 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 			skippedEntries.add("part " + s.ColumnText(0) + " was skipped: the part is not JSON")
 			return nil
 		}
-		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields of a different type stay empty
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields with a different type stay empty
 		if m := messages[s.ColumnText(1)]; m != nil {
 			m.parts = append(m.parts, p)
 		}
@@ -118,7 +118,7 @@ func readOpencodeFiles(path string) (conversations []Conversation, skipped, err 
 	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
-// readFiles reads files in the order of their names, which is the order of their creation.
+// readFiles reads files sorted by name, that is, in the order in which they were created.
 func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)

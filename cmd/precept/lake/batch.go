@@ -18,23 +18,23 @@ import (
 	"precept/internal/session"
 )
 
-// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice if Redis has
-// lost its newest data. If a session continues after a delivery, the store delivers its samples again soon after.
+// A sample with an id in the window of recent ids is not written again. A store delivers a sample twice if Redis has
+// lost the newest data. If a session continues after a delivery, the store soon delivers the session's samples again.
 const (
 	windowIDs   = 1 << 18 // ids in the window
-	windowFiles = 1000    // recent files whose ids Run loads
+	windowFiles = 1000    // recent files that Run loads ids from
 )
 
-// rowSize is the estimated memory of a row in bytes, without its long strings.
+// rowSize is a row's estimated memory in bytes, without long strings.
 const rowSize = 512
 
 type idWindow struct {
 	ids    map[sampleKey]bool
-	order  []sampleKey // ring buffer of the ids
+	order  []sampleKey // ring buffer
 	oldest int         // index of the oldest id once the ring is full
 }
 
-// sampleKey is the first 8 bytes of the SHA-256 hash of a sample id.
+// sampleKey is the first 8 bytes of a sample id's SHA-256 hash.
 type sampleKey [8]byte
 
 func keyOf(id string) sampleKey {
@@ -83,19 +83,19 @@ func (w *idWindow) add(k sampleKey) {
 
 // batch holds the rows that are not yet written to the lake.
 type batch struct {
-	partitions map[string][]Row   // rows by the folder of their partition
-	ids        map[sampleKey]bool // ids of the samples
-	positions  map[string]string  // position of each stream after the last row
+	partitions map[string][]Row   // rows by partition folder
+	ids        map[sampleKey]bool // sample ids
+	positions  map[string]string  // each stream's position after the last row
 	rows       int
 	bytes      int       // estimated memory of the rows
-	firstAdded time.Time // time of the first call of add
+	firstAdded time.Time // first add call
 }
 
 func newBatch() *batch {
 	return &batch{partitions: map[string][]Row{}, ids: map[sampleKey]bool{}, positions: map[string]string{}}
 }
 
-// add adds samples, except those whose ids are in the batch or in written.
+// add adds samples, except those with ids in the batch or in written.
 func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Time) error {
 	if b.firstAdded.IsZero() {
 		b.firstAdded = now
@@ -163,11 +163,11 @@ func partitionFolder(r *Row) string {
 // maxTenantBytes bounds an encoded tenant. File systems permit names of up to 255 bytes.
 const maxTenantBytes = 200
 
-// encodeTenant encodes a tenant as the value of a partition key. Lower-case letters, digits, '-', '_' and '.' (but no
-// leading '.') are kept, and every other byte becomes %XX, as in Hive and Spark.
+// encodeTenant encodes a tenant as a partition key value. Lower-case letters, digits, '-', '_' and '.' (but no leading
+// '.') are kept, and every other byte becomes %XX, as in Hive and Spark.
 //
-// Capital letters are encoded, because some file systems ignore case. An encoded tenant that is longer than
-// maxTenantBytes ends in a hash.
+// Capital letters are encoded, because some file systems ignore case. An encoded tenant longer than maxTenantBytes ends
+// in a hash.
 func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {

@@ -16,7 +16,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// bucket stores the files of a lake in S3 or in an S3-compatible server.
+// bucket stores a lake's files in S3 or in an S3-compatible server.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
@@ -96,7 +96,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte, options mini
 	return info.ETag, b.wrapError(name, err)
 }
 
-// wrapError adds the address of the object and a remedy.
+// wrapError adds the object's address and a remedy.
 func (b *bucket) wrapError(name string, err error) error {
 	if err == nil {
 		return nil
@@ -128,7 +128,7 @@ func (b *bucket) wrapError(name string, err error) error {
 	return &permanentError{fmt.Errorf("%s: %w; %s", address, err, remedy)}
 }
 
-// permanentError is an error of the S3 server that a retry cannot resolve.
+// permanentError is an error from the S3 server that a retry cannot resolve.
 type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }

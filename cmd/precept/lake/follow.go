@@ -1,6 +1,6 @@
-// Package lake copies the samples of a store into a lake: Parquet files that are partitioned by date and tenant, in a
-// directory or in an S3 bucket. A crash at any point does not make the package write a recent sample id twice. To drain
-// a store means to write all samples that the lake does not have.
+// Package lake copies a store's samples into a lake: Parquet files partitioned by date and tenant, in a directory or in
+// an S3 bucket. A crash at any point does not make the package write a recent sample id twice. To drain a store means
+// to write all samples that the lake does not have.
 package lake
 
 import (
@@ -21,26 +21,26 @@ const (
 	pollInterval = time.Second      // minimum pause between two polls
 	pollFactor   = 10               // a pause lasts at least this many times as long as the poll before it
 	maxRetryWait = 30 * time.Second // maximum pause after an error
-	claimTTL     = 30 * time.Second // duration of the lease
-	stopTimeout  = 30 * time.Second // maximum time of the last write
+	claimTTL     = 30 * time.Second // lease duration
+	stopTimeout  = 30 * time.Second // maximum time for the last write
 )
 
 // Options configure a Follower.
 type Options struct {
 	Source Source
-	// GroupStore stores the positions and the lease of the group; nil if only one process uses the store.
+	// GroupStore stores the group's positions and lease; nil if only one process uses the store.
 	GroupStore GroupStore
-	Group      string // name of the consumer group
+	Group      string // consumer group name
 	// Owner is this process in the lease. Processes that exclude each other by LockPath may share an id.
 	Owner   string
 	Writer  Process // this process, as recorded in the lake
-	Store   string  // id of the store; "" if unknown
-	Storage Storage // storage of the lake
-	// LockPath is a file whose lock keeps other processes on this machine from writing to the lake; may be empty.
+	Store   string  // store id; "" if unknown
+	Storage Storage // the lake's storage
+	// LockPath is a file locked to keep other processes on this machine from writing to the lake; may be empty.
 	LockPath string
 
-	BatchBytes int           // size at which a batch is written
-	BatchAge   time.Duration // age at which a batch is written
+	BatchBytes int           // a batch is written at this size
+	BatchAge   time.Duration // a batch is written at this age
 	Once       bool          // Run returns when the present samples are written
 
 	Now    func() time.Time
@@ -48,17 +48,17 @@ type Options struct {
 	Report func(text string)                                // receives a line for each batch and for each failure
 }
 
-// Follower copies the samples of a store into a lake. One process at a time drains a group.
+// Follower copies a store's samples into a lake. One process at a time drains a group.
 type Follower struct {
 	options    Options
 	state      *state
-	version    string // version of the state file
+	version    string // state file version
 	writtenIDs *idWindow
 	batch      *batch
-	claimedAt  time.Time // time of the last renewal of the lease
+	claimedAt  time.Time // when the lease was last renewed
 }
 
-// Run copies new samples until ctx ends, and then writes the last batch. If the first poll fails, Run returns its
+// Run copies new samples until ctx ends, and then writes the last batch. If the first poll fails, Run returns the
 // error. After a later error, Run retries unless the error is permanent.
 func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
@@ -92,7 +92,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// This save changes the version of the state file, so that each save of an earlier writer fails.
+	// This save changes the state file's version, so that every save by an earlier writer fails.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 // errFenced reports that another process has replaced the state file.
 var errFenced = errors.New("another process has taken over the writing")
 
-// refuseKnownGroup returns an error if the group has acknowledged samples, which a new lake would lack.
+// refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack them.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 	if f.options.GroupStore == nil {
 		return nil
@@ -154,8 +154,8 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// rebuildBatch builds the planned batch from the store again, so that a sample that was deleted while the batch waited
-// is not written.
+// rebuildBatch builds the planned batch from the store again, so that a sample deleted while the batch waited is not
+// written.
 func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
@@ -257,7 +257,7 @@ func (f *Follower) poll(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// stop writes the last batch after the end of ctx.
+// stop writes the last batch after ctx has ended.
 func (f *Follower) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -267,8 +267,8 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the plan, the Parquet files, the state after the batch, and the positions of the group. Samples that
-// were deleted since poll read them are left out. After an error, the caller may call commit again.
+// commit writes the plan, the Parquet files, the state after the batch, and the group's positions. Samples deleted
+// since poll read them are left out. After an error, the caller may call commit again.
 //
 // A paused process may write a file after another process has taken over. A file name therefore contains a hash of the
 // rows. A file with rows is replaced only if the batch no longer contains the file, and then by a file without rows.
@@ -336,7 +336,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	return f.acknowledge(ctx, b.positions)
 }
 
-// acknowledge stores the positions of the group, which only processes that share the store need.
+// acknowledge stores the group's positions. Only processes that share the store need them.
 func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
 	if f.options.GroupStore == nil || len(positions) == 0 {
 		return nil
@@ -366,7 +366,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// waitForClaim waits for the lease of another process to expire, because the process may have been killed.
+// waitForClaim waits for another process's lease to expire, because that process may have been killed.
 func (f *Follower) waitForClaim(ctx context.Context) error {
 	deadline := f.options.Now().Add(claimTTL + pollInterval)
 	for first := true; ; first = false {

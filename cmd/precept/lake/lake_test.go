@@ -28,7 +28,7 @@ import (
 // memoryStore is a store with sample streams, one consumer group and one claim, the exclusive right to write.
 type memoryStore struct {
 	streams map[string][]session.StoredSample
-	acked   map[string]string // position of the group, by stream
+	acked   map[string]string // the group's position, by stream
 	claimed string            // owner; "" if free
 }
 
@@ -83,7 +83,7 @@ func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Ti
 
 func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// memoryStorage is a storage in memory, so that a test of many crashes does not wait for the disk.
+// memoryStorage is a storage in memory, so that a test with many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
 
 func (m memoryStorage) String() string { return "files" }
@@ -136,7 +136,7 @@ func (s *interruptedStorage) write(call func() (string, error)) (string, error) 
 	return "", errKilled
 }
 
-// drain copies the samples of a store, in files of about batchBytes bytes.
+// drain copies a store's samples, in files of about batchBytes bytes.
 func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -219,11 +219,11 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 		}
 	}
 	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.claimed != "" {
-		t.Errorf("got acknowledged positions %v and claim owner %q, want the end of s0 and a free claim", m.acked, m.claimed)
+		t.Errorf("got acknowledged positions %v and claim owner %q, want s0's end and a free claim", m.acked, m.claimed)
 	}
 }
 
-// A process is killed before or after each of its writes. The lake lacks only samples that were deleted in between.
+// A process is killed before or after each write. The lake lacks only samples that were deleted in between.
 func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -237,7 +237,7 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.sampleIDs(t)
-			for _, list := range m.streams { // the loop deletes a sample of each stream, unless a file has the sample
+			for _, list := range m.streams { // the loop deletes a sample from each stream, unless a file has the sample
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
@@ -346,7 +346,7 @@ func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	}
 }
 
-// A killed process leaves temporary files of the planned files.
+// A killed process leaves the planned files' temporary files.
 func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -412,7 +412,7 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 		t.Errorf("got files %v in the folder, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Get of a missing file: err = %v, want fs.ErrNotExist", err)
+		t.Errorf("Get(missing file) error = %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -458,15 +458,15 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	for _, folder := range folders {
 		distinct[strings.ToLower(folder)] = true // case-insensitive
 		if path.Dir(folder) != "date=1970-01-01" || len(path.Base(folder)) > 255 || strings.ContainsAny(path.Base(folder), `/\:`) {
-			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name of at most 255 bytes without / \\ :", folder)
+			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name up to 255 bytes without / \\ :", folder)
 		}
 	}
 	if len(distinct) != len(names) {
-		t.Errorf("got %[2]d case-insensitive folders of %[1]d tenants, want one each", len(names), len(distinct))
+		t.Errorf("got %[2]d case-insensitive folders for %[1]d tenants, want one each", len(names), len(distinct))
 	}
 }
 
-// pausedStorage pauses its process once, after writesLeft writes.
+// pausedStorage pauses the process once, after writesLeft writes.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int

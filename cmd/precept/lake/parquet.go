@@ -12,15 +12,15 @@ import (
 	"precept/internal/session"
 )
 
-// Limits of a row group, which the writer and a reader hold in memory. Larger groups make the footer smaller.
+// Row group limits. The writer and a reader hold a row group in memory. Larger groups make the footer smaller.
 const (
 	parquetRows  = 65_536
-	parquetBytes = 16 << 20  // size of the strings
+	parquetBytes = 16 << 20  // string bytes
 	parquetPage  = 128 << 10 // page size before compression
 )
 
-// Row is a sample as a row of a Parquet file. Fields that queries filter by have a column each, and the others are
-// JSON, because their form depends on the family of the sample.
+// Row is a sample as a row in a Parquet file. Fields that queries filter by have a column each, and the others are
+// JSON, because the form depends on the sample family.
 type Row struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
@@ -43,8 +43,8 @@ type Row struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec is a zstd codec whose window has the size of a page. The default window takes 8 MiB, and the encoder's
-// history twice as much.
+// pageCodec is a zstd codec with a window as large as a page. The default window takes 8 MiB, and the encoder's history
+// twice as much.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder
@@ -55,12 +55,12 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return c.encoder.EncodeAll(src, dst[:0]), nil
 }
 
-// Writer writes samples to a Parquet file, in row groups of bounded size.
+// Writer writes samples to a Parquet file, in bounded row groups.
 type Writer struct {
 	w     *parquet.GenericWriter[Row]
 	row   [1]Row // reused argument of Write
 	rows  int    // rows in the open row group
-	bytes int    // bytes of the strings in the open row group
+	bytes int    // string bytes in the open row group
 }
 
 // NewWriter returns a Writer that writes one file to out.
@@ -77,7 +77,7 @@ func NewWriter(out io.Writer, extra ...parquet.WriterOption) (*Writer, error) {
 		parquet.CreatedBy("precept", "", ""),
 	}
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
-		options = append(options, parquet.SkipPageBounds(column)) // bounds of long strings enlarge the footer
+		options = append(options, parquet.SkipPageBounds(column)) // bounds for long strings enlarge the footer
 	}
 	return &Writer{w: parquet.NewGenericWriter[Row](out, append(options, extra...)...)}, nil
 }
@@ -128,7 +128,7 @@ func toRow(s *session.StoredSample) (Row, error) {
 	return row, nil
 }
 
-// size returns the size of the long strings. The other fields are small.
+// size returns the length of the long strings. The other fields are small.
 func (r *Row) size() int {
 	return len(r.Input) + len(r.Output) + len(r.Feedback) + len(r.Meta) + len(r.State)
 }
@@ -141,7 +141,7 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Close writes the last row group and the footer, without which the file cannot be read.
+// Close writes the last row group and the footer. Without the footer, the file cannot be read.
 func (w *Writer) Close() error {
 	if err := w.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)

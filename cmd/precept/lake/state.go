@@ -17,17 +17,17 @@ const (
 	stateVersion = 1
 )
 
-// state is the progress of a lake. Each commit replaces the state file twice: before the first Parquet file, with the
+// state is a lake's progress. Each commit replaces the state file twice: before the first Parquet file, with the
 // planned batch, and after the last one, without it. After a crash in between, the next process builds the batch again,
-// in files of the same names unless a sample was deleted.
+// in files with the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
-	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has
+	Store   string            `json:"store,omitempty"` // id of the store that the lake copies
 	Group   string            `json:"group"`
 	Writer  Process           `json:"writer"`            // process that wrote the file last
 	Batch   int64             `json:"batch"`             // number of the last complete batch
-	Streams map[string]string `json:"streams"`           // position of each stream after the last complete batch
-	Planned *plan             `json:"planned,omitempty"` // batch that is being written
+	Streams map[string]string `json:"streams"`           // each stream's position after the last complete batch
+	Planned *plan             `json:"planned,omitempty"` // batch being written
 	Recent  []recentFile      `json:"recent"`            // newest files, the oldest first
 }
 
@@ -39,19 +39,19 @@ type Process struct {
 }
 
 type plan struct {
-	Streams map[string]string `json:"streams"`           // position of each stream after the batch
-	Attempt int               `json:"attempt"`           // number of earlier attempts that had other rows
+	Streams map[string]string `json:"streams"`           // each stream's position after the batch
+	Attempt int               `json:"attempt"`           // number of earlier attempts with other rows
 	Files   []string          `json:"files"`             // paths of the batch's files
-	Emptied []string          `json:"emptied,omitempty"` // files of earlier attempts, to be emptied
+	Emptied []string          `json:"emptied,omitempty"` // files from earlier attempts, to be emptied
 }
 
-// recentFile is a file whose sample ids are loaded into the window.
+// recentFile is a file with sample ids to load into the window.
 type recentFile struct {
 	Path string `json:"path"`
 	Rows int    `json:"rows"`
 }
 
-// loadState returns the state of a new lake and the version "" if there is no file.
+// loadState returns a new lake's state and the version "" if there is no file.
 func loadState(ctx context.Context, storage Storage, group, store string) (s *state, version string, err error) {
 	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
 	text, version, err := storage.Get(ctx, statePath)
@@ -78,7 +78,7 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 	return s, version, nil
 }
 
-// afterBatch returns the state after the planned batch of the given files. Older files are dropped from Recent if the
+// afterBatch returns the state after the planned batch with the given files. Older files are dropped from Recent if the
 // newer ones fill the window.
 func (s *state) afterBatch(files []recentFile) *state {
 	next := *s

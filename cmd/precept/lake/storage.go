@@ -18,10 +18,10 @@ import (
 	"precept/internal/file"
 )
 
-// Storage is a directory or a bucket with the files of a lake. Writes are atomic. Paths are relative and use slashes.
+// Storage is a directory or a bucket with a lake's files. Writes are atomic. Paths are relative and use slashes.
 type Storage interface {
 	fmt.Stringer
-	// Get returns the content and the version of a file, or an error that wraps fs.ErrNotExist.
+	// Get returns a file's content and version, or an error that wraps fs.ErrNotExist.
 	Get(ctx context.Context, path string) (data []byte, version string, err error)
 	// Put creates or replaces a file.
 	Put(ctx context.Context, path string, data []byte) error
@@ -33,8 +33,8 @@ type Storage interface {
 // ErrChanged reports that another process has written the file.
 var ErrChanged = errors.New("another process has written the file")
 
-// OpenStorage opens the storage at an address, which is a directory or s3://BUCKET/PREFIX. endpoint is the URL of an
-// S3-compatible server; the default comes from the environment, or is AWS.
+// OpenStorage opens the storage at an address: a directory or s3://BUCKET/PREFIX. endpoint is an S3-compatible server's
+// URL; the default comes from the environment, or is AWS.
 func OpenStorage(address, endpoint string, env func(string) string) (Storage, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
@@ -50,7 +50,7 @@ func OpenStorage(address, endpoint string, env func(string) string) (Storage, er
 
 type directory string
 
-// String returns the path of the directory.
+// String returns the directory path.
 func (d directory) String() string { return string(d) }
 
 func (d directory) path(name string) string {
@@ -68,8 +68,8 @@ func versionOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Put implements Storage. The file is synced before the rename. Put also deletes the temporary files that a killed
-// process left.
+// Put implements Storage. The file is synced before the rename. Put also deletes temporary files left by a killed
+// process.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
 	target := d.path(name)
 	old, _ := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(target)), "."+filepath.Base(target)+".*"))
@@ -83,9 +83,9 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
-// CompareAndSwap implements Storage. A new file is created with a hard link, which fails if another process created the
-// file first. The replacement of an existing file is not atomic: a process on another machine may replace it at the
-// same moment.
+// CompareAndSwap implements Storage. A new file is created with a hard link, so that creating it fails if another
+// process was faster. Replacing an existing file is not atomic: a process on another machine may replace it at the same
+// moment.
 func (d directory) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	_, current, err := d.Get(ctx, name)
 	switch {
@@ -117,8 +117,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// removeTemporary deletes the temporary files that a killed process left. No other process may be writing the named
-// files.
+// removeTemporary deletes temporary files left by a killed process. No other process may be writing the named files.
 func (d directory) removeTemporary(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))
@@ -146,8 +145,8 @@ func syncFolder(path string) error {
 	return f.Close()
 }
 
-// lockFile creates and locks a file, which stays after closing the result. If another process has the lock, the error
-// wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
+// lockFile creates and locks a file, and leaves the file behind when the result is closed. If another process has the
+// lock, the error wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
 func lockFile(path string) (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 
 func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
-// clearAdminCaches clears the caches of the admin server, which does not exist yet during setup.
+// clearAdminCaches clears the admin server's caches. The admin server does not exist yet during setup.
 func (s *Server) clearAdminCaches() {
 	if s.admin != nil {
 		s.admin.ClearCaches()

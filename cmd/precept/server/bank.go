@@ -14,11 +14,11 @@ import (
 	"precept/store/redis"
 )
 
-// BankTimeout is the maximum time of one operation on the bank, the storage of the lessons.
+// BankTimeout bounds one operation on the bank, the lesson storage.
 const BankTimeout = 10 * redisTimeout
 
 // bankURL returns the URL of the Redis that holds the lessons, or "" if the lessons are files. The configured value
-// redis:// selects the Redis of store.url, so that the password need not be configured twice.
+// redis:// selects the Redis in store.url, so that the password need not be configured twice.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):
@@ -33,7 +33,7 @@ func bankURL(cfg *configs.Config) (string, error) {
 	)
 }
 
-// LessonsLocation returns the location of the lessons for messages: a directory, or a Redis URL without password and
+// LessonsLocation names where the lessons are, for messages: a directory, or a Redis URL without password and
 // parameters.
 func LessonsLocation(cfg *configs.Config) string {
 	if !IsRedis(cfg.Lessons) {
@@ -48,7 +48,7 @@ func LessonsLocation(cfg *configs.Config) string {
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// LessonsError wraps an error of reading the lessons. For Redis, it names the address and a remedy.
+// LessonsError wraps an error from reading the lessons. For Redis, it names the address and a remedy.
 func LessonsError(cfg *configs.Config, err error) error {
 	if err == nil || !IsRedis(cfg.Lessons) {
 		return err
@@ -69,7 +69,7 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenStorage opens the storage of the lessons, which the returned function closes.
+// OpenStorage opens the lesson storage. The returned function closes it.
 func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	storage, err := t.OpenRedisBank(cfg)
 	switch {
@@ -94,7 +94,7 @@ func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.TenantLessons = cfg.Limits.TenantLessons }
 }
 
-// NewBank returns the bank of the lessons in storage, which checks lessons before it writes them.
+// NewBank returns a bank for the lessons in storage. The bank checks lessons before it writes them.
 func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *bank.Bank {
 	o := bank.Options{Storage: storage, Now: t.Now, FindSecrets: SecretKinds, Checks: lesson.Checker{Secrets: PrivateKinds}}
 	for _, c := range change {
@@ -111,7 +111,7 @@ func SecretKinds(text string) []string {
 	return slices.Sorted(maps.Keys(r.Counts()))
 }
 
-// PrivateKinds returns the kinds of secrets and of personal data in a text.
+// PrivateKinds returns the kinds of secrets and personal data in a text.
 func PrivateKinds(text string) []string {
 	r := redact.New(true)
 	r.Text(text)

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory. A listener on the network would stop the clock of the synctest bubble while a goroutine
-// waits for the network.
+// port is a listener in memory. A network listener would stop the synctest bubble's clock while a goroutine waits for
+// the network.
 type port struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
@@ -61,7 +61,7 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// bubbleServer is a server in a synctest bubble, whose clock moves to the next timer as soon as all goroutines wait.
+// bubbleServer is a server in a synctest bubble. The fake clock moves to the next timer as soon as all goroutines wait.
 type bubbleServer struct {
 	*runningServer
 	ports ports

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The value redis:// selects the Redis of the store.
+// The value redis:// selects the store's Redis.
 func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	for _, tc := range []struct{ lessons, store, storage, fault string }{
 		{"bank", "", "bank", ""},
@@ -66,17 +66,17 @@ func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d of an agent within an hour: err = %v, want %v", i+1, err, want)
+			t.Errorf("proposal %d by an agent within an hour: err = %v, want %v", i+1, err, want)
 		}
 	}
 	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("SecretKinds of an API key: got none, want at least one")
+		t.Error("SecretKinds(API key) = none, want at least one")
 	}
 	if kinds := server.SecretKinds("ask ann@example.org"); len(kinds) != 0 {
-		t.Errorf("SecretKinds of an email address: got %v, want none", kinds)
+		t.Errorf("SecretKinds(email address) = %v, want none", kinds)
 	}
 	if kinds := server.PrivateKinds("ask ann@example.org"); len(kinds) != 1 {
-		t.Errorf("PrivateKinds of an email address: got %v, want one kind", kinds)
+		t.Errorf("PrivateKinds(email address) = %v, want one kind", kinds)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
 				if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
-					t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
+					t.Fatalf("%s chat request: got status %d, body %q, want status 200", name, status, answer)
 				}
 			}
 			if err := s.stopAndWait(); err != nil {
@@ -131,8 +131,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key of want has the kind of an assignment and a lesson, or no lesson if the assignment is of the whole
-			// session.
+			// A key in want has the assignment kind and a lesson, or no lesson if the whole session is assigned.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
@@ -163,7 +162,7 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	}
 	defer filtered.Close() //nolint:errcheck // nothing was written
 	if n, err := filtered.Stats(t.Context()); err != nil || n["sessions"] != 0 {
-		t.Errorf("Stats of the new store = %v, error %v, want 0 sessions", n, err)
+		t.Errorf("new store Stats = %v, error %v, want 0 sessions", n, err)
 	}
 	for _, dir := range []string{cfg.DataDir, filepath.Join(cfg.DataDir, "none")} {
 		if server.IsLocked(dir) {

@@ -10,11 +10,11 @@ import (
 	"precept/store/redis"
 )
 
-// lakeGroup is the consumer group of precept export --follow. An old exchange is deleted only after this group has read
-// its samples.
+// lakeGroup is the consumer group for precept export --follow. An old exchange is deleted only after this group has
+// read the samples made from it.
 const lakeGroup = "lake"
 
-// minDeletePause and maxDeletePause bound the pause between two deletions, which is a tenth of learning.hot.
+// minDeletePause and maxDeletePause bound the pause between two deletions, a tenth of learning.hot.
 const (
 	minDeletePause  = time.Second
 	maxDeletePause  = 10 * time.Minute
@@ -22,14 +22,14 @@ const (
 	releaseTimeout  = time.Second // maximum time to release the lease
 )
 
-// exchangeDeleter deletes exchanges that are older than learning.hot and whose samples are in the lake.
+// exchangeDeleter deletes exchanges older than learning.hot, once the lake has their samples.
 type exchangeDeleter struct {
 	backend      Backend
 	config       func() *configs.Config
 	now          func() time.Time
 	log          *slog.Logger
 	warned       bool
-	redisDeleter *redis.ExchangeDeleter // deletes under the lease of the fleet; nil if not in use
+	redisDeleter *redis.ExchangeDeleter // deletes under the fleet's lease; nil if not in use
 }
 
 // run deletes old exchanges until ctx ends. It applies a changed learning.hot within hotPollInterval.
@@ -55,7 +55,7 @@ func (d *exchangeDeleter) run(ctx context.Context) error {
 	}
 }
 
-// deleteOld deletes old exchanges if this replica has the lease of the fleet.
+// deleteOld deletes old exchanges if this replica has the fleet's lease.
 func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := d.backend.(*redis.Store)
 	if !shared {

@@ -25,14 +25,14 @@ import (
 	"precept/store"
 )
 
-// DistillStore holds the sessions and the notes of the distiller, which proposes lessons from closed sessions.
+// DistillStore holds the sessions and notes for the distiller, which proposes lessons from closed sessions.
 type DistillStore interface {
 	distill.Source
 	distill.Notes
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// cachedSource reads exchanges through the store, which caches them.
+// cachedSource reads exchanges through the store's cache.
 type cachedSource struct {
 	DistillStore
 	store *store.Store
@@ -56,15 +56,15 @@ func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return 
 // inherits state.
 type Distiller struct {
 	Options distill.Options
-	// changed returns the tenants with sessions that were closed since the last call. complete is false if tenants may
-	// be missing. If changed is nil, every run reads all tenants.
+	// changed returns the tenants with sessions closed since the last call. complete is false if tenants may be
+	// missing. If changed is nil, every run reads all tenants.
 	changed     func() (tenants []string, complete bool)
 	nextFullRun time.Time    // next run that reads all tenants
-	lastError   atomicString // error of the last run; "" if the run succeeded
+	lastError   atomicString // last run's error; "" if the run succeeded
 }
 
 // fullRunInterval is the time between two runs that read all tenants, and find sessions that another replica closed
-// before it stopped. Other runs read only the tenants whose sessions this process has closed.
+// before it stopped. Other runs read only the tenants with sessions closed by this process.
 const fullRunInterval = 24 * time.Hour
 
 func (d *Distiller) selectTenants() {
@@ -80,8 +80,8 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult keeps the error of the run for the dashboard. The next run reads all tenants if this run is incomplete:
-// changed returns a tenant only once, and the remaining sessions would wait for up to fullRunInterval.
+// noteResult keeps the run's error for the dashboard. The next run reads all tenants if this run is incomplete: changed
+// returns a tenant only once, and the remaining sessions would wait for up to fullRunInterval.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -93,8 +93,7 @@ func (d *Distiller) noteResult(s distill.Summary, err error) {
 	}
 }
 
-// NewDistiller returns a Distiller that reads the sessions of st, without opted-out content, and writes lessons to
-// storage.
+// NewDistiller returns a Distiller that reads st's sessions, without opted-out content, and writes lessons to storage.
 func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, storage bank.Storage) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
@@ -116,11 +115,11 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}}, nil
 }
 
-// fileClaims implements the claims (the exclusive right of one distiller to a tenant) for SQLite as file locks next to
-// the database. The system releases the lock of a killed process. fileClaims is not safe for concurrent use.
+// fileClaims implements claims (a distiller's exclusive right to a tenant) for SQLite as file locks next to the
+// database. The system releases a killed process's lock. fileClaims is not safe for concurrent use.
 type fileClaims struct {
 	distill.Notes
-	store string // path of the store
+	store string // store path
 	held  map[string]*os.File
 }
 
@@ -216,7 +215,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	}
 }
 
-// AskPhrases asks the configured judge for trigger phrases of a lesson, given sentences that resemble the lesson.
+// AskPhrases asks the configured judge for a lesson's trigger phrases, given sentences that resemble the lesson.
 func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
@@ -252,8 +251,8 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 	return d.Once(ctx)
 }
 
-// distillerWorker returns a worker that runs the distiller. After each run, the worker ends the trials of proposed
-// lessons that are due.
+// distillerWorker returns a worker that runs the distiller. After each run, the worker ends the due trials of proposed
+// lessons.
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.ClosedOnly = true
@@ -282,7 +281,7 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 	}
 }
 
-// SumCounts returns the sum of counts by reason.
+// SumCounts adds up counts by reason.
 func SumCounts(m map[string]int) (n int) {
 	for _, v := range m {
 		n += v

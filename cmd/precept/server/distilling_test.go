@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// startDistillingServer starts a server whose upstream and judge are model, with one more setting, and sends a request,
-// whose session is the first to distil.
+// startDistillingServer starts a server with one more setting, and with model as upstream and judge. It then sends a
+// request that starts the first session to distil.
 func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
 	t.Helper()
 	s := startServer(t, flagSource(t, map[string]string{
@@ -58,7 +58,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 	}
 }
 
-// The judge is a model that reads sessions. Its reply contains no judgement, so the step fails.
+// The judge is a model that reads sessions. It replies without a judgement, so the step fails.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -77,7 +77,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a label step has the name of a session: %s", metrics)
+		t.Errorf("a step label has a session name: %s", metrics)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

@@ -21,18 +21,18 @@ type ExportJob struct {
 	Agent, Session string // exported agent, and session by name, id or request id; "" exports all
 	Out            io.Writer
 	OnRead         func()       // called for each sample or session, even a filtered one; may be nil
-	Records        int          // written lines of JSON, or rows of a Parquet file
-	Pairs          PairFeedback // sessions of an export of pairs
+	Records        int          // written JSON lines, or Parquet rows
+	Pairs          PairFeedback // sessions in a pair export
 
 	candidates       []session.ID // possible ids of Session in the tenant candidatesTenant
 	candidatesTenant string
 }
 
-// PairFeedback counts the sessions of an export of pairs by the feedback that pairs need.
+// PairFeedback counts the sessions in a pair export by the feedback that pairs need.
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges that the filter selects
-	Rated    int // sessions with feedback of a person
-	Pairable int // sessions with a correction or a rejection by a person, which a pair needs
+	Rated    int // sessions with feedback from a person
+	Pairable int // sessions with a correction or a rejection by a person, as a pair needs
 }
 
 func (f *PairFeedback) add(s *sample.Session) {
@@ -47,7 +47,7 @@ func (f *PairFeedback) add(s *sample.Session) {
 }
 
 // Write writes the selected samples or sessions in a format: "parquet" and "mplp" contain samples, "experiment" the
-// random assignments of the experiment, "preference" pairs of answers, and the others chat messages.
+// experiment's random assignments, "preference" answer pairs, and the others chat messages.
 func (j *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
@@ -102,8 +102,8 @@ func (j *ExportJob) reportRead() {
 	}
 }
 
-// selectsSession reports whether j.Session is the session's id, its name or one of its request ids. name is a string,
-// or nil if unknown.
+// selectsSession reports whether j.Session is the session's id, name or one of the request ids. name is a string, or
+// nil if unknown.
 func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if j.Session == "" || j.Session == id.String() || j.Session == name {
 		return true
@@ -115,13 +115,13 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
-// selectsRow reports whether the export contains the session of a row. It decodes the row only to find a name.
+// selectsRow reports whether the export contains a row's session. It decodes the row only to find a name.
 func (j *ExportJob) selectsRow(r *session.Row) bool {
 	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true
 	}
 	if isPlainName(j.Session) && !bytes.Contains(r.Data, []byte(j.Session)) {
-		return false // skip decoding, which takes most of the time
+		return false // skip decoding, the slowest step
 	}
 	rec, err := session.Decode(r.ID, r.Data)
 	return err == nil && rec.Identity.Name == j.Session
@@ -138,8 +138,8 @@ func (j *ExportJob) selectsAgent(agent string) bool {
 	return j.Agent == "" || j.Agent == agent
 }
 
-// sessions selects sessions. If the filter has families, qualities or a lesson, at least one sample of the session must
-// match it.
+// sessions selects sessions. If the filter has families, qualities or a lesson, at least one of the session's samples
+// must match it.
 func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -188,7 +188,7 @@ func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Sessi
 	return s, nil
 }
 
-// hasAllTurns reports whether no turn of a session was opted out, dropped or has expired. Side requests are not turns.
+// hasAllTurns reports whether no turn was opted out, was dropped or has expired. Side requests are not turns.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

@@ -32,7 +32,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// Feedback on the session may be about an opted-out turn, so its text is left out. Feedback on one turn keeps its text.
+// Feedback on the session may be about an opted-out turn, so the text is left out. Feedback on one turn keeps the text.
 func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{
@@ -66,13 +66,13 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 		for _, wanted := range []string{name, name + "x", "c"} {
 			j := &ExportJob{Session: wanted}
 			if got := j.selectsRow(&row); got != (wanted == name) {
-				t.Errorf("export of session %q, row of session %q: selectsRow = %t, want %t", wanted, name, got, wanted == name)
+				t.Errorf("export %q, session row %q: selectsRow = %t, want %t", wanted, name, got, wanted == name)
 			}
 		}
 	}
 }
 
-// BenchmarkExportOfOneSessionReadsARow measures reading the row of a session that the export does not select.
+// BenchmarkExportOfOneSessionReadsARow measures reading a session's row that the export does not select.
 func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)

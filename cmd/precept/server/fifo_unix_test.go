@@ -27,7 +27,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 			return
 		default: // with ENXIO, no process has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
-				t.Errorf("open of the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
+				t.Errorf("open the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
 				_ = w.Close()
 			}
 		}

@@ -26,11 +26,11 @@ type sessionSource interface {
 }
 
 // optOutFilter is a view of a store that hides content that was opted out after it was stored. Exports, the lake, the
-// distiller, backtests and scans of rules files use it.
+// distiller, backtests and rules file scans use it.
 type optOutFilter struct {
 	source    sessionSource
 	optOut    func() *sample.OptOut            // the current opt-outs
-	onDamaged func(ref session.Ref, err error) // called for a session with a damaged exchange, which is hidden
+	onDamaged func(ref session.Ref, err error) // called for a session hidden because of a damaged exchange
 }
 
 func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged func(session.Ref, error)) optOutFilter {
@@ -40,7 +40,7 @@ func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged
 	return optOutFilter{source, optOut, damaged}
 }
 
-// EachSession visits the sessions whose tenant and agent are not opted out.
+// EachSession visits the sessions of tenants and agents that are not opted out.
 func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return f.source.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
 		o := f.optOut()
@@ -56,7 +56,7 @@ func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, unt
 	})
 }
 
-// Exchanges returns the exchanges of a session, without opted-out exchanges.
+// Exchanges returns a session's exchanges, without opted-out exchanges.
 func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	o := f.optOut()
 	if o.Hides(tenant, "") {
@@ -70,7 +70,7 @@ func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.I
 	return o.VisibleExchanges(list), err
 }
 
-// Feedback returns the feedback of a session, without texts that may be about an opted-out turn.
+// Feedback returns a session's feedback, without texts that may be about an opted-out turn.
 func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	entries, err := f.source.Feedback(ctx, tenant, id)
 	if err != nil || len(entries) == 0 {
@@ -83,7 +83,7 @@ func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID
 	return late.VisibleFeedback(entries), nil
 }
 
-// lateOptOut returns the opt-outs of a session after its content was stored; nil if an exchange is damaged.
+// lateOptOut returns a session's opt-outs after the content was stored; nil if an exchange is damaged.
 func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := f.optOut()
 	var list []sample.Exchange
@@ -99,7 +99,7 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 }
 
 // sampleFilter returns a function that reports whether a sample is not opted out, and removes feedback texts that may
-// be about an opted-out turn. The samples of a session are adjacent, so only the opt-outs of the last session are kept.
+// be about an opted-out turn. A session's samples are adjacent, so only the last session's opt-outs are kept.
 func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
 	var last session.Ref
 	var late *store.LateOptOut
@@ -129,8 +129,8 @@ type filteredReader struct {
 	samples Walker
 }
 
-// filterOptedOut hides opted-out content. damaged is called for a session with a damaged exchange, whose content is
-// hidden, and may be nil.
+// filterOptedOut hides opted-out content. A session with a damaged exchange is hidden and passed to damaged. damaged
+// may be nil.
 func filterOptedOut(e UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
 	return filteredReader{e, newOptOutFilter(e, optOut, damaged), e}
 }
@@ -146,7 +146,7 @@ func (e filteredReader) EachSample(ctx context.Context, tenant string, since, un
 	})
 }
 
-// filteredStreams is the source of a lake.
+// filteredStreams feeds a lake.
 type filteredStreams struct {
 	lake.Source
 	filter optOutFilter

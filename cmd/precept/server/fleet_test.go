@@ -42,7 +42,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}))
 	first, second := startServer(t, one), startServer(t, other)
 	if a, b := readFleetKeys(t, one), readFleetKeys(t, other); a != b {
-		t.Errorf("got keys %+v and %+v of the replicas, want the same", a, b)
+		t.Errorf("replica keys: got %+v and %+v, want the same", a, b)
 	}
 	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("empty bank: a session got a lesson, want none")
@@ -63,12 +63,12 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "lesson in a session of each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
 	}
 	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "both sessions in the report of each replica", func() bool {
+		eventually(t, "both sessions in each replica's report", func() bool {
 			r, err := l.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
@@ -84,7 +84,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("Stats of the store in Redis = %v, error %v, want at least two sessions", n, err)
+		t.Errorf("Redis store Stats = %v, error %v, want at least two sessions", n, err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		t.Errorf("restart without Redis: got salt reported as unknown = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
 	if readFleetKeys(t, source) != known {
-		t.Errorf("restart without Redis: got copy of the keys %+v, want %+v", readFleetKeys(t, source), known)
+		t.Errorf("restart without Redis: got copied keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
 	if err := redis.Start(); err != nil { // the stop needs Redis
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := readFleetKeys(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("second store: got keys %+v, want them to differ from %+v of the first store", after, before)
+		t.Errorf("second store: got keys %+v, want them to differ from the first store's %+v", after, before)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the key lessons")
 	})
 	if s.console.contains("a lesson file has no effect") {
-		t.Error("the log reports the outage of Redis as a faulty lesson file")
+		t.Error("the log reports the Redis outage as a faulty lesson file")
 	}
 	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
@@ -229,6 +229,6 @@ func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 		t.Error(err)
 	}
 	if !leaseCountIs(0)() {
-		t.Error("after the stop of the replica: the lease is held, want it released")
+		t.Error("stopped replica: the lease is held, want it released")
 	}
 }

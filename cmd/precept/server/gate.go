@@ -27,8 +27,8 @@ type trialGate struct {
 // endTrials ends the planned trials that the automatic gate has started. A lesson that is proven to help is approved,
 // and a lesson without a proof is retired. A lesson that is proven to harm stays, because the chooser rarely picks it.
 //
-// If the interval that is valid at any time shows harm, the lesson is retired before the evaluation. Trials that a
-// person started are not changed.
+// If the always-valid interval shows harm, the lesson is retired before the evaluation. Trials started by a person are
+// not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {

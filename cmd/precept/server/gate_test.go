@@ -23,7 +23,7 @@ import (
 )
 
 // The mode distill.gate: auto has started the trials. A harmful lesson stays on trial, but is archived if the
-// always-valid interval shows harm before the evaluation. Trials with too few picks and trials of a user are not
+// always-valid interval shows harm before the evaluation. Trials with too few picks and a user's trials are not
 // changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
@@ -69,7 +69,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// The verdicts Benched and LikelyHarms are predictions of the chooser, not proof.
+// The verdicts Benched and LikelyHarms are the chooser's predictions, not proof.
 func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -118,8 +118,8 @@ func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores 400 rewarded sessions, half of them with the lesson. with and without are the numbers of
-// successes in each half.
+// storeSessions stores 400 rewarded sessions, half of them with the lesson. with and without count the successes in
+// each half.
 func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})

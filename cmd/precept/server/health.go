@@ -15,11 +15,11 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountInterval is the minimum time between two reads of the account (which counts all exchanges by result) and of
-// the store's row counts.
+// accountInterval is the minimum time between two reads of the account (which counts all exchanges by result) and the
+// store's row counts.
 const accountInterval = 5 * time.Second
 
-// health caches the data of the health page for accountInterval.
+// health caches the health page's data for accountInterval.
 type health struct {
 	services *services
 	server   *Server
@@ -75,8 +75,7 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.StoreInfo) {
 	return h.account, h.storeInfo
 }
 
-// readAccount reads the account. Balanced is false if the sum of the counts by result is not the number of admitted
-// exchanges.
+// readAccount reads the account. Balanced is false if the counts by result do not add up to the admitted exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
@@ -124,7 +123,7 @@ func backendKind(b Backend) string {
 	}
 }
 
-// Build describes the version of this binary.
+// Build describes this binary's version.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -133,11 +132,11 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, for a binary that is built without a
-// Git directory.
+// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, for a binary built without a Git
+// directory.
 var version string
 
-// ReadBuild returns the version of this binary.
+// ReadBuild returns this binary's version.
 func ReadBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -148,7 +147,7 @@ func ReadBuild() Build {
 
 const shortRevision = 12
 
-// buildOf returns the version that the linker stamped, or else the module version, or else "devel-" with the commit, or
+// buildOf returns the version stamped by the linker, or else the module version, or else "devel-" with the commit, or
 // else "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
@@ -162,7 +161,7 @@ func buildOf(stamped string, info *debug.BuildInfo) Build {
 			b.Modified = s.Value == "true"
 		}
 	}
-	const unknown = "(devel)" // Go's version of a binary without one
+	const unknown = "(devel)" // Go's version for a binary without one
 	if b.Version == "" && info.Main.Version != unknown {
 		b.Version = info.Main.Version
 	}

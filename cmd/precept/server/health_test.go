@@ -13,9 +13,9 @@ func TestBuildVersionPrefersLinkerThenModuleThenCommit(t *testing.T) {
 		settings              []debug.BuildSetting
 		want                  string
 	}{
-		{"version of the linker", "v1.2.3", "(devel)", nil, "v1.2.3"},
-		{"version of the linker, in a Git directory", "v1.2.3", "v1.2.4-0.20261128184305-0123456789ab", commit, "v1.2.3"},
-		{"version of the module", "", "v1.2.4", commit, "v1.2.4"},
+		{"linker version", "v1.2.3", "(devel)", nil, "v1.2.3"},
+		{"linker version, in a Git directory", "v1.2.3", "v1.2.4-0.20261128184305-0123456789ab", commit, "v1.2.3"},
+		{"module version", "", "v1.2.4", commit, "v1.2.4"},
 		{"commit", "", "(devel)", commit, "devel-0123456789ab"},
 		{"commit without a module version", "", "", commit, "devel-0123456789ab"},
 		{"devel module without a commit", "", "(devel)", nil, "(devel)"},
@@ -24,7 +24,7 @@ func TestBuildVersionPrefersLinkerThenModuleThenCommit(t *testing.T) {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tc.module}, Settings: tc.settings}
 		b := buildOf(tc.stamped, info)
 		if b.Version != tc.want || b.Go != "go1.26" || (b.Revision == revision) != (tc.settings != nil) || b.Modified != (tc.settings != nil) {
-			t.Errorf("%s: got %+v, want version %s and the commit of the settings", tc.name, b, tc.want)
+			t.Errorf("%s: got %+v, want version %s and the commit from the settings", tc.name, b, tc.want)
 		}
 	}
 }

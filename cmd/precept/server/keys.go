@@ -31,17 +31,17 @@ const (
 
 // metaStore is a store of named values.
 type metaStore interface {
-	// InitMeta returns the value of key, which is stored first if there is none.
+	// InitMeta returns the value stored for key, after storing value if there is none.
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the random assignments, and the secret with which a tenant's name is computed from an API
-// key. All replicas on one store share both. With a different salt, a session would get a different assignment. With a
+// keyPair holds two secrets that all replicas on one store share: the salt for the random assignments, and the secret
+// that turns an API key into a tenant name. With a different salt, a session would get a different assignment. With a
 // different secret, a client's API key would belong to a different tenant.
 //
 // A start without Redis uses the copy in the data directory.
 type keyPair struct {
-	StoreHash string `json:"store"` // hash of the store's address; a copy is valid only for this store
+	StoreHash string `json:"store"` // hash of the store address; a copy is valid only for this store
 	Salt      string `json:"salt"`
 	Secret    string `json:"tenant_secret"`
 }
@@ -143,8 +143,8 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow returns a worker that calls agree until Redis answers, and then every compareInterval. A Redis that lost its
-// data may have new keys from another replica.
+// follow returns a worker that calls agree until Redis answers, and then every compareInterval. A Redis that lost data
+// may have new keys from another replica.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -159,7 +159,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			}
 			changed, err := k.agree(ctx)
 			if err != nil || !changed {
-				continue // the writer of the store logs the error
+				continue // the store's writer logs the error
 			}
 			k.writeCopy(log)
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
@@ -170,7 +170,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy writes the copy of the keys. It only logs a failure, although the next start then needs Redis.
+// writeCopy writes a copy of the keys. It only logs a failure, although the next start then needs Redis.
 func (k *keys) writeCopy(log *slog.Logger) {
 	b, err := json.Marshal(k.pair) //nolint:gosec // only this program may read the file, which contains the secret
 	if err == nil {
@@ -184,7 +184,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 	}
 }
 
-// readKeyCopy reads the copy of the keys. For an incomplete copy, it returns the zero pair.
+// readKeyCopy reads the copied keys. For an incomplete copy, it returns the zero pair.
 func readKeyCopy(path string) (k keyPair, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {

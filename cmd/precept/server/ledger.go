@@ -21,8 +21,8 @@ const (
 	ledgerBatch         = 100
 )
 
-// ledgerWorker proposes the entries of the ledger file (an AGENT.md with the failures of a project) as lessons, at the
-// start and after each change. The bank checks the proposals.
+// ledgerWorker proposes the entries in the ledger file (an AGENT.md with a project's failures) as lessons, at the start
+// and after each change. The bank checks the proposals.
 func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerInterval)

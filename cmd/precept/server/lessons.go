@@ -25,7 +25,7 @@ import (
 
 const (
 	indexTimeout    = 10 * time.Second // maximum time to write _index.md
-	historyTimeout  = time.Minute      // maximum time of one pass of historyWorker
+	historyTimeout  = time.Minute      // maximum time for one historyWorker pass
 	historyInterval = 10 * time.Second // pause between passes, unless a lesson file changes
 )
 
@@ -36,11 +36,11 @@ type library struct {
 	now        func() time.Time
 	source     string // value of the key lessons
 	location   string // see LessonsLocation
-	fileEvents bool   // watch the directory with events of the kernel
+	fileEvents bool   // watch the directory with kernel events
 
 	book        atomic.Pointer[lesson.Book]
-	problems    atomic.Int64                     // number of files with faults
-	faultyFiles atomic.Pointer[[]lesson.Problem] // files with faults, which have no effect
+	problems    atomic.Int64                     // number of faulty files
+	faultyFiles atomic.Pointer[[]lesson.Problem] // faulty files; they have no effect
 	readError   atomicString                     // error and remedy while the lessons cannot be read
 
 	redis   *redis.Bank // nil if the lessons are files
@@ -49,12 +49,12 @@ type library struct {
 	parsed  *lesson.ParseCache
 	counts  func(slug string) lesson.Counts // counts for the index; set by setCountsFunc
 
-	edited  chan struct{} // receives a value after a change of the directory; capacity 1
+	edited  chan struct{} // receives a value after a change in the directory; capacity 1
 	history history
 }
 
-// history is the state of historyWorker. A caution is a lesson that is shown to the model as a warning, because
-// sessions with it have lower rewards than sessions without it.
+// history is historyWorker's state. A caution is a lesson shown to the model as a warning, because sessions with it
+// have lower rewards than sessions without it.
 type history struct {
 	lastDirectory *lesson.Book      // lessons in the directory at the last pass
 	lastBook      *lesson.Book      // lessons in effect at the last pass
@@ -112,7 +112,7 @@ func (l *library) warnIfMissing() {
 	}
 }
 
-// loadFirst activates the lessons that were read at the start, or no lessons after an error.
+// loadFirst activates the lessons read at the start, or no lessons after an error.
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
@@ -144,7 +144,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// logReadability logs a change of the error text, which is "" if the lessons were read.
+// logReadability logs when the error text changes. text is "" if the lessons were read.
 func (l *library) logReadability(text string, b *lesson.Book) {
 	before := l.readError.get()
 	l.readError.set(text)
@@ -174,8 +174,7 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive returns the number of active lessons. Candidates, archived and superseded lessons, for example, are not
-// active.
+// countActive counts the active lessons. Candidates, archived and superseded lessons, for example, are not active.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.IsActive() {
@@ -185,8 +184,7 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the index of the lessons. It logs a failure only at the level debug, because the directory may be
-// read-only.
+// reindex writes the lesson index. It logs a failure only at the level debug, because the directory may be read-only.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
@@ -195,7 +193,7 @@ func (l *library) reindex() {
 	}
 }
 
-// historyWorker records manual edits of lesson files, and lessons that become or stop being cautions, in the audit log.
+// historyWorker records manual edits in lesson files, and lessons that become or stop being cautions, in the audit log.
 // The bank logs all other changes.
 func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -54,14 +54,14 @@ func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text s
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns the options with which every matching lesson is injected.
+// injectAll returns options that inject every matching lesson.
 func injectAll(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, extra)
 	return out
 }
 
-// Until the approval, no session gets the lesson. Then only sessions of this agent get the lesson.
+// Until the approval, no session gets the lesson. Then only this agent's sessions get it.
 func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
@@ -69,7 +69,7 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	status, body := send(t, http.MethodPost, s.dataURL+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
-		t.Fatalf("proposal of a lesson: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
+		t.Fatalf("POST lesson proposal: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "lesson on the queue page", func() bool {
 		_, page := send(t, http.MethodGet, s.adminURL+"/queue", token, "")
@@ -104,8 +104,8 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The ledger AGENT.md lists the failures of a project. With ledger.trust: own, the agent of the ledger gets the lesson
-// at once.
+// The ledger AGENT.md lists a project's failures. With ledger.trust: own, the ledger's agent gets the lesson without
+// approval.
 func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
 				if results, _, err := entries.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
-					t.Fatalf("Record of %s: got results %+v, error %v, want Status = %q, no error", file, results, err, ledger.Recorded)
+					t.Fatalf("Record(%s): got results %+v, error %v, want Status = %q, no error", file, results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
@@ -135,17 +135,17 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 				return ""
 			}
 			want := map[string]lesson.State{"quarantined": lesson.Quarantined, "own": lesson.Active}[trust]
-			eventually(t, "lesson of the first entry", func() bool { return lessonState("Quote the names.") == want })
+			eventually(t, "first entry's lesson", func() bool { return lessonState("Quote the names.") == want })
 			write("pkg/lexer.go", "Close the file.")
-			eventually(t, "lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
+			eventually(t, "second entry's lesson", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "session of the agent with the lesson", func() bool { return m.newSessionSees(s, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "agent session with the lesson", func() bool { return m.newSessionSees(s, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
 			if m.newSessionSees(s, "other", "see pkg/parser.go", "Quote the names.") {
 				t.Error("another agent: a session got the lesson, want none")
 			}
 			if trust == "quarantined" && m.newSessionSees(s, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("quarantined: a session of the agent got the lesson, want none")
+				t.Error("quarantined: an agent session got the lesson, want none")
 			}
 			if err := s.stopAndWait(); err != nil {
 				t.Error(err)
@@ -154,7 +154,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 	}
 }
 
-// The renamed file has the content of the corrupt database.
+// The renamed file has the corrupt database's content.
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := loadConfig(t, source).StoreURL()
@@ -175,7 +175,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 		t.Fatalf("got renamed databases %q, error %v, want one file", renamed, err)
 	}
 	if b, err := os.ReadFile(renamed[0]); err != nil || string(b) != garbage {
-		t.Errorf("renamed file: got %d bytes, error %v, want the %d bytes of the corrupt database", len(b), err, len(garbage))
+		t.Errorf("renamed file: got %d bytes, error %v, want the corrupt database's %d bytes", len(b), err, len(garbage))
 	}
 	tools := testTools()
 	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source))
@@ -184,11 +184,11 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("Stats of the new database = %v, error %v, want 1 exchange", n, err)
+		t.Errorf("new database Stats = %v, error %v, want 1 exchange", n, err)
 	}
 }
 
-// A change of an unknown lesson is an error. The value redis:// for lessons is an error if the store is a file.
+// Changing an unknown lesson is an error. The value redis:// for lessons is an error if the store is a file.
 func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -203,13 +203,13 @@ func TestBankChangesLessonsWithoutServer(t *testing.T) {
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // not wrapped
-		t.Errorf("approve of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("approve(unknown lesson) error = %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
 		t.Errorf("pause: got lesson %+v, error %v, want state %q, no error", r.Lesson, err, lesson.Paused)
 	}
-	cfg.Lessons = "redis://" // redis:// means the store, which is a file
+	cfg.Lessons = "redis://" // redis:// means the store, here a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("lessons: redis:// with a store in a file: err = %v, want an error with redis://host:6379/0", err)
 	}

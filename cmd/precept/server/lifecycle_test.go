@@ -62,7 +62,7 @@ func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
-		s.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
+		s.t.Fatalf("%s chat request: got status %d, body %q, want status 200", name, status, answer)
 	}
 	if status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
 		s.t.Fatalf("feedback on %s: got status %d, body %q, want status 202", name, status, answer)
@@ -119,16 +119,16 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	}
 	onlyOther := func(j *server.ExportJob) { j.Agent = "other" }
 	if lines := exportLines(t, cfg, "mplp", onlyOther); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
-		t.Errorf("export of one agent: got lines %q, want 1 line with \"hello\"", lines)
+		t.Errorf("export for one agent: got lines %q, want 1 line with \"hello\"", lines)
 	}
 	onlyGood := func(j *server.ExportJob) {
 		j.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
 	if lines := exportLines(t, cfg, "openai", onlyGood); len(lines) != 2 {
-		t.Errorf("export of good sessions with the lesson: got lines %q, want 2", lines)
+		t.Errorf("good sessions with the lesson: got lines %q, want 2", lines)
 	}
 	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
-		t.Errorf("export of preferences: got lines %q, want 1 line with the replies \"Good morning.\" and \"done\"", lines)
+		t.Errorf("preference export: got lines %q, want 1 line with the replies \"Good morning.\" and \"done\"", lines)
 	}
 	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
@@ -160,7 +160,7 @@ func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
-// writeExport returns an export from the store, which must have five sessions with one sample each. change may be nil.
+// writeExport returns an export from the store, and requires five sessions with one sample each. change may be nil.
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()
@@ -179,7 +179,7 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("export as %s: got %d calls of OnRead, want 5", format, seen)
+		t.Errorf("export as %s: got %d OnRead calls, want 5", format, seen)
 	}
 	return out.String()
 }
@@ -203,10 +203,10 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("got row %+v, want the fields of sample %s", row, line)
+			t.Errorf("got row %+v, want sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("got row %+v, want the feedback of sample %s", row, line)
+			t.Errorf("got row %+v, want the feedback for sample %s", row, line)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestPortInUseIsReportedWithKey(t *testing.T) {
 			t.Errorf(`%s: err = %v, want prefix %q and "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: Stat of the data directory: err = %v, want os.ErrNotExist", key, err)
+			t.Errorf("%s: Stat(data directory) error = %v, want os.ErrNotExist", key, err)
 		}
 	}
 }

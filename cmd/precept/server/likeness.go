@@ -22,8 +22,8 @@ const (
 )
 
 // likenessWorker compiles the lessons for matching by likeness (words that resemble the lesson), so that no request
-// waits. The thresholds come from the words in captured sessions, the traffic. Until it is read, lessons match exactly
-// only.
+// waits. The thresholds come from the words in captured sessions, the traffic. Until it is read, lessons match only
+// exactly.
 type likenessWorker struct {
 	lessons  *library
 	reader   StoreReader // nil if the store is in memory
@@ -56,7 +56,7 @@ func (l *likenessWorker) recentTraffic(ctx context.Context) (*lesson.Traffic, er
 }
 
 // ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. It calls visit, if not nil, with each
-// session and its queries.
+// session and the session's queries.
 func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -82,7 +82,7 @@ func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*
 	return traffic, nil
 }
 
-// run compiles the book after each change of the book, the traffic or match.like_rate. If match.like is off, or if no
+// run compiles the book whenever the book, the traffic or match.like_rate changes. If match.like is off, or if no
 // lesson has like: true, it removes the likeness and reads no sessions.
 func (l *likenessWorker) run(ctx context.Context) error {
 	if l.reader == nil {

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger returns a logger, and its level, which a reload can change.
+// newLogger returns a logger, and a level that a reload can change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -39,7 +39,7 @@ func setLevel(v *slog.LevelVar, name string) {
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
-	_ = log.Handler().Handle(ctx, r) // an error of the log cannot be logged
+	_ = log.Handler().Handle(ctx, r) // an error from the log cannot be logged
 }
 
 // failures counts and logs failed steps that do not make a request fail.
@@ -49,8 +49,8 @@ type failures struct {
 	logLimit *limiter
 }
 
-// report logs at most one line for each step in logInterval. Steps that fail because the store is unavailable share one
-// line a minute. A step that a stop interrupts is not a failure, because the next start repeats it.
+// report logs at most one line per step and logInterval. Steps that fail because the store is unavailable share one
+// line a minute. A step interrupted by a stop is not a failure, because the next start repeats it.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
 const logInterval = 10 * time.Second
@@ -89,7 +89,7 @@ func (f *failures) outboxRecovered() {
 	f.logLimit.endLongPause(label.StepOutbox)
 }
 
-// reportPanic logs a panic without its value, which may contain content of the request.
+// reportPanic logs a panic without the value, because it may contain request content.
 func (f *failures) reportPanic(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {
@@ -102,7 +102,7 @@ func (f *failures) reportPanic(step label.Step, value any) {
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.SafePanicText(value))
 }
 
-// limiter permits one log line of each step in an interval.
+// limiter permits one log line per step and interval.
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -115,7 +115,7 @@ func newLimiter(now func() time.Time) *limiter {
 
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
 
-// allowEvery permits and records a line of the step if the last one is at least as old as interval.
+// allowEvery permits and records a line for the step if the last one is at least as old as interval.
 func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endLongPause shortens the pause of a step after a recovery, so that a new failure is logged soon.
+// endLongPause shortens a step's pause after a recovery, so that a new failure is logged soon.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

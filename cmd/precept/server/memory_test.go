@@ -54,7 +54,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("ReadRunFile of the unwritable directory: err = nil, want an error")
+		t.Error("ReadRunFile(unwritable directory) error = nil, want one")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
@@ -73,7 +73,7 @@ func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	}
 	restarted := startServer(t, source, handleSignals)
 	if restarted.server.Token() == token || token == "" {
-		t.Errorf("got tokens %q and %q of two starts, want two different tokens", token, restarted.server.Token())
+		t.Errorf("two starts: got tokens %q and %q, want different tokens", token, restarted.server.Token())
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// RegisterStore registers the counters of the store.
+// RegisterStore registers the store's counters.
 func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	count := counterRegistrar(reg)
 	t := &s.Metrics
@@ -63,7 +63,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 
 const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
-// RegisterBuild registers precept_build_info, whose labels hold the version.
+// RegisterBuild registers precept_build_info, with the version as labels.
 func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
@@ -72,7 +72,7 @@ func RegisterBuild(reg prometheus.Registerer) {
 	}, func() float64 { return 1 })
 }
 
-// RegisterReload registers the metrics of the last reload, with the names of Prometheus and Alertmanager.
+// RegisterReload registers the metrics for the last reload, named as in Prometheus and Alertmanager.
 func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_successful",
@@ -89,7 +89,7 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	}, func() float64 { return float64(r.succeededAt.Load()) / float64(time.Second) })
 }
 
-// RegisterLearning registers the counters of a learner.
+// RegisterLearning registers a learner's counters.
 func RegisterLearning(reg prometheus.Registerer, t *learn.Metrics) {
 	count := counterRegistrar(reg)
 	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
@@ -123,7 +123,7 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	})
 }
 
-// RegisterSpans registers the counters of sent and dropped spans.
+// RegisterSpans registers the counters for sent and dropped spans.
 func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -138,7 +138,7 @@ type countingCache interface {
 	Misses() int64
 }
 
-// RegisterCache registers the counters of a cache's hits and misses.
+// RegisterCache registers the counters for a cache's hits and misses.
 func RegisterCache(reg prometheus.Registerer, name string, c countingCache) {
 	for outcome, count := range map[string]func() int64{"hit": c.Hits, "miss": c.Misses} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -9,11 +9,11 @@ import (
 	"precept/configs"
 )
 
-// reloadStatus is the result of the last reload, for the dashboard and the metrics.
+// reloadStatus is the last reload's result, for the dashboard and the metrics.
 type reloadStatus struct {
 	lastError   atomicString // "" if the reload succeeded
 	pendingKeys atomicString // changed keys that need a restart, separated by spaces
-	succeededAt atomic.Int64 // Unix nanoseconds of the last success, or of the start
+	succeededAt atomic.Int64 // Unix nanoseconds at the last success, or at the start
 }
 
 // atomicString is a text that is safe for concurrent use.
@@ -28,8 +28,8 @@ func (a *atomicString) get() string {
 	return ""
 }
 
-// reloadConfig reads and applies the configuration. If a part of the server rejects it, the previous configuration
-// stays in effect.
+// reloadConfig reads and applies the configuration. If any server part rejects it, the previous configuration stays in
+// effect.
 func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
@@ -40,13 +40,13 @@ func (s *Server) reloadConfig() {
 	}
 }
 
-// errEmptyConfig rejects an empty file, which an editor may leave for a moment. The server would use the defaults and
-// send the requests of agents, with their keys, to other upstreams.
+// errEmptyConfig rejects an empty file. An editor may leave one for a moment. The server would use the defaults and
+// send agents' requests and keys to other upstreams.
 var errEmptyConfig = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// applyReload applies the changed keys that need no restart, in all parts of the server or in none.
+// applyReload applies the changed keys that need no restart, in all server parts or in none.
 func (s *Server) applyReload() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) applyReload() error {
 	return nil
 }
 
-// apply changes the parts of the server that support reloads.
+// apply changes the server parts that support reloads.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := NewOptOut(next)
 	if err != nil {

@@ -22,15 +22,15 @@ import (
 	"precept/internal/file"
 )
 
-// RunFile is the content of <data_dir>/run.json, with the addresses of the running server.
+// RunFile is the content of <data_dir>/run.json, with the running server's addresses.
 type RunFile struct {
 	PID        int    `json:"pid"`
 	DataURL    string `json:"data"`
 	AdminURL   string `json:"admin"`
-	CloseAfter string `json:"close_after,omitempty"` // reward.close_after of the server
+	CloseAfter string `json:"close_after,omitempty"` // the server's reward.close_after
 }
 
-// CloseAfter returns the age at which sessions close: of the running server or, without one, as configured.
+// CloseAfter returns the running server's reward.close_after or, without a server, the configured value.
 func CloseAfter(cfg *configs.Config) time.Duration {
 	if r, err := ReadRunFile(cfg.DataDir); err == nil {
 		if age, err := time.ParseDuration(r.CloseAfter); err == nil && age > 0 {
@@ -54,8 +54,8 @@ func WriteRunFile(dataDir string, r RunFile) error {
 
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns the run file of a data directory, which may come from a foreign repository: the process must be
-// alive, and the addresses must belong to this machine. The caller must check that a precept answers.
+// ReadRunFile returns a data directory's run file. The directory may come from a foreign repository, so the process
+// must be alive, and the addresses must belong to this machine. The caller must check that a precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -76,7 +76,8 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	return r, nil
 }
 
-// isLocal reports whether a URL consists of http, an IP address of this machine, and a port, as the server writes.
+// isLocal reports whether a URL has the form written by the server: http, one of this machine's IP addresses, and a
+// port.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
 	at, err := netip.ParseAddrPort(text)
@@ -100,19 +101,19 @@ type UserRun struct {
 	Config   string `json:"config,omitempty"`  // absolute path of the configuration file
 }
 
-// UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" without
-// a home directory.
+// UserRunPath returns the path for the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; ""
+// without a home directory.
 func UserRunPath(env func(string) (string, bool)) string {
 	return userPath(env, "run.json", "state", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 }
 
-// UserDataDir returns the data directory of `precept run` without a server, in XDG_DATA_HOME or ~/.local/share; ""
+// UserDataDir returns the data directory for `precept run` without a server, in XDG_DATA_HOME or ~/.local/share; ""
 // without a home directory.
 func UserDataDir(env func(string) (string, bool)) string {
 	return userPath(env, "data", "share", "XDG_DATA_HOME")
 }
 
-// TrustPath returns the path of the user's list of accepted configuration files, in XDG_STATE_HOME or ~/.local/state;
+// TrustPath returns the path for the user's list of accepted configuration files, in XDG_STATE_HOME or ~/.local/state;
 // "" without a home directory.
 func TrustPath(env func(string) (string, bool)) string {
 	return userPath(env, "trusted", "state", "XDG_STATE_HOME")
@@ -142,7 +143,7 @@ func MakeDataDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// restrictData removes the access of other users. A restored backup often has other modes.
+// restrictData removes other users' access. A restored backup often has other modes.
 func restrictData(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // the mode says nothing about other users
 		return
@@ -188,7 +189,7 @@ func userPath(env func(string) (string, bool), name, kind string, variables ...s
 	return filepath.Join(home, ".local", kind, "precept", name)
 }
 
-// ReadUserRunFile returns the user's run file; ok is false if it is missing or its process has ended.
+// ReadUserRunFile returns the user's run file; ok is false if the file is missing or the process has ended.
 func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	b, err := os.ReadFile(UserRunPath(env))
 	if err != nil || json.Unmarshal(b, &r) != nil || r.DataURL == "" || r.DataDir == "" {

@@ -29,7 +29,7 @@ func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != tc.valid {
-			t.Errorf("ReadRunFile of %+v: err = %v, want valid = %v", tc.run, err, tc.valid)
+			t.Errorf("ReadRunFile(%+v) error = %v, want valid = %v", tc.run, err, tc.valid)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf("directory %s: Stat of .gitignore: err = %v, want it to exist = %v", dir, err, want)
+			t.Errorf("directory %s: Stat(.gitignore) error = %v, want it to exist = %v", dir, err, want)
 		}
 	}
 	for _, dir := range []string{"foreign", "nowhere"} {

@@ -54,7 +54,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	var listing struct {
 		Sessions []struct{ ID, Name string }
 	}
-	eventually(t, "four sessions and their samples", func() bool {
+	eventually(t, "four sessions with samples", func() bool {
 		return json.Unmarshal([]byte(s.getPage("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
 			strings.Count(s.getPage("/api/samples"), `"sample_id"`) == 4
 	})
@@ -66,7 +66,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	if text := s.getPage("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
 		t.Error("lesson page: the backtest lacks 3 matches in 4 sessions")
 	}
-	eventually(t, "count of the stored sessions on /breakdown", func() bool {
+	eventually(t, "stored session count on /breakdown", func() bool {
 		return strings.Contains(s.getPage("/breakdown"), "10 withheld. 3 of these sessions are stored")
 	})
 	exports := map[string]string{}
@@ -74,14 +74,14 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		exports[format] = s.getPage("/api/export?format=" + format)
 	}
 	if n := strings.Count(s.getPage("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
-		t.Errorf("export of one agent: got %d samples, want 1", n)
+		t.Errorf("export for one agent: got %d samples, want 1", n)
 	}
 	if answer := s.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("/api/forget: got %s, want \"forgotten\":1", answer)
 	}
 	for path, forgotten := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
 		if strings.Contains(s.getPage(path), forgotten) {
-			t.Errorf("%s contains %s of the forgotten session", path, forgotten)
+			t.Errorf("%s contains the forgotten session's %s", path, forgotten)
 		}
 	}
 	if err := s.stopAndWait(); err != nil {
@@ -105,7 +105,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		}
 		// The forgotten session has no assignments, because no lesson matched.
 		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
-			t.Errorf("export as %s after the deletion of a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
+			t.Errorf("export as %s after deleting a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 		t.Fatalf("chat request during the opt-out: got status %d, body %q, want status 200", status, answer)
 	}
 	s.sendSession("frank", "beside", "hello", `"type":"approval"`)
-	eventually(t, "sample of another agent", func() bool { return samples("frank") == 1 })
+	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })
 	reload("log: {level: debug}\n")
 	s.sendSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
@@ -186,7 +186,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 }
 
-// A request succeeds even if the collector refuses its span.
+// A request succeeds even if the collector refuses the span.
 func TestSpansAreSentToCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
@@ -237,7 +237,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 }
 
-// If a lesson file becomes invalid, the previous text of the lesson stays in effect.
+// If a lesson file becomes invalid, the lesson's previous text stays in effect.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
@@ -248,7 +248,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 	s := startServer(t, source, handleSignals)
 	if run, err := server.ReadRunFile(data); err != nil || run.DataURL != s.dataURL || run.AdminURL != s.adminURL || run.PID != os.Getpid() {
-		t.Errorf("run.json: got %+v, error %v, want the addresses and the process of the new server", run, err)
+		t.Errorf("run.json: got %+v, error %v, want the new server's addresses and process", run, err)
 	}
 	if !s.console.contains("the lesson directory does not exist") {
 		t.Error("the log lacks \"the lesson directory does not exist\"")
@@ -281,7 +281,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("ReadRunFile of a malformed run.json = %+v, %v, want an error with run.json", run, err)
+		t.Errorf("ReadRunFile(malformed run.json) = %+v, %v, want an error with run.json", run, err)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScannedSessions bounds the sessions in which ScanRules finds files such as CLAUDE.md and AGENTS.md.
+// maxScannedSessions bounds how many sessions ScanRules searches for files such as CLAUDE.md and AGENTS.md.
 const maxScannedSessions = 2000
 
-// ScanRules finds the rules files in the newest captured sessions of a tenant.
+// ScanRules finds the rules files in a tenant's newest captured sessions.
 func ScanRules(ctx context.Context, e StoreReader, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {

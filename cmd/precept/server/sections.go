@@ -22,16 +22,16 @@ import (
 	"precept/store/redis"
 )
 
-// RegistryStorage stores the registry, the list of sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
-// measured: a file in the lesson directory, or a value in Redis next to the lessons.
+// RegistryStorage stores the registry, the list of measured sections in rules files (CLAUDE.md, AGENTS.md): a file in
+// the lesson directory, or a value in Redis next to the lessons.
 type RegistryStorage struct {
 	path      string
 	redisBank *redis.Bank // nil if the registry is a file
-	// unused holds the paths of registry files of an earlier configuration, which have no effect.
+	// unused holds the paths of registry files from an earlier configuration. They have no effect.
 	unused []string
 }
 
-// OpenRegistry opens the storage of the registry, which the returned function closes.
+// OpenRegistry opens the registry's storage. The returned function closes it.
 func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), error) {
 	redisBank, err := t.OpenRedisBank(cfg)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 	}
 }
 
-// Now returns the time of Redis, because the clocks of machines differ, or local for a file.
+// Now returns Redis' time, because machines' clocks differ, or local for a file.
 func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if s.redisBank == nil {
 		return local, nil
@@ -111,7 +111,7 @@ func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, 
 const (
 	registryPollInterval = time.Second              // pause between checks for a changed registry
 	registryDelay        = 3 * registryPollInterval // after it, all replicas have read a change in Redis
-	maxAdvancePause      = time.Minute              // maximum pause between calls of advanceMeasurements
+	maxAdvancePause      = time.Minute              // maximum pause between advanceMeasurements calls
 	advancePauseFactor   = 100                      // a pause lasts this many times as long as the call before it
 )
 
@@ -141,8 +141,8 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads a changed registry, and applies the result of adjust. If the registry cannot be read, the previous one
-// stays in effect.
+// reload reads a changed registry, and applies the registry returned by adjust. If the registry cannot be read, the
+// previous one stays in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.storage.redisBank != nil {
@@ -178,7 +178,7 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 }
 
 // readRedis returns the registry in Redis, or nil if it has not changed. Other replicas need up to registryDelay to
-// read a change, so its effect is delayed.
+// read a change, so the change takes effect later.
 func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -229,7 +229,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	if !slices.ContainsFunc(list, func(r rules.RegisteredSection) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	// The verdict of a tenant with a different rules file would end the measurement for all tenants.
+	// A verdict from a tenant with a different rules file would end the measurement for all tenants.
 	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), SkipOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.ChooserConfig(), Inject: s.proxy.InjectionConfig()})
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	})
 }
 
-// endsMeasurement reports whether a row is final. A planned trial ends only with its evaluation.
+// endsMeasurement reports whether a row is final. A planned trial ends only with the evaluation.
 func endsMeasurement(r *report.Row) bool {
 	if r.Trial != "" {
 		return r.Trial == "ended"

@@ -1,5 +1,5 @@
-// Package server runs the proxy, the admin server and their background workers. One process may run several servers.
-// Each server needs its own data directory and ports, and runs once.
+// Package server runs the proxy, the admin server and the background workers. One process may run several servers. Each
+// server needs a data directory and ports for itself, and runs once.
 //
 // Tools opens the store, the lessons and a distiller, for the server and for commands.
 package server
@@ -25,16 +25,16 @@ import (
 // ErrCut reports that a stop cut open streams.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is the maximum time that a stop waits for the handlers of cut streams.
+// CutWait is the maximum time that a stop waits for handlers with cut streams.
 const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds the clock, the random source, and the reports of damaged sessions and of waits for the judge.
+// Tools holds the clock, the random source, and the reports about damaged sessions and waits for the judge.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
-	// OnDamaged is called for a session with a damaged exchange, whose content is left out; may be nil.
+	// OnDamaged is called for a session left out because of a damaged exchange; may be nil.
 	OnDamaged func(ref session.Ref, err error)
 	// OnJudgeWait is called before the judge is asked again after a failed attempt (distill.ClientOptions); may be nil.
 	OnJudgeWait func(err error, d time.Duration)
@@ -46,22 +46,22 @@ type Options struct {
 	Config  *configs.Config // configuration at the start
 	Source  *Source         // nil disables reloads
 	Console io.Writer       // log and, once, the login link
-	// TrueEffect returns the true effect of a lesson in the demo; nil otherwise.
+	// TrueEffect returns a lesson's true effect in the demo; nil otherwise.
 	TrueEffect func(slug string) (float64, bool)
 	// OnReady is called once when both listeners accept connections; nil writes a log line.
 	OnReady func(data, admin string)
 	// Notify sends a state to the service manager; may be nil.
 	Notify func(ctx context.Context, state string) error
 	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory,
-	// in a bubble of testing/synctest with a fake clock.
+	// in a testing/synctest bubble with a fake clock.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
-	// PollOnly disables file events of the kernel, for which a bubble of testing/synctest cannot wait.
+	// PollOnly disables the kernel's file events, because a testing/synctest bubble cannot wait for them.
 	PollOnly bool
 	// Embedded is set for a server inside another program. It handles no signals and writes no run.json.
 	Embedded bool
-	// Addresses receives a RunFile as one line of JSON when both listeners accept connections; may be nil.
+	// Addresses receives a RunFile as one JSON line when both listeners accept connections; may be nil.
 	Addresses io.Writer
-	// UserRunFile is the user's run file, through which commands in other folders find the server; may be empty.
+	// UserRunFile is the user's run file, where commands in other folders find the server; may be empty.
 	UserRunFile string
 }
 
@@ -71,7 +71,7 @@ type Server struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 
-	cfg       *configs.Config                // only for the goroutine of Run
+	cfg       *configs.Config                // only for Run's goroutine
 	effective atomic.Pointer[configs.Config] // copy of cfg for other goroutines
 	reload    reloadStatus
 
@@ -88,7 +88,7 @@ type Server struct {
 }
 
 // inFlightRequests counts requests on the data listener. http.Server.Close does not wait for handlers, and a handler
-// records its exchange at the end: without group, a stop would lose exchanges.
+// records the exchange at the end: without group, a stop would lose exchanges.
 type inFlightRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
@@ -104,17 +104,17 @@ func New(o Options) *Server {
 // Token returns the generated admin token, or "" if tokens are configured.
 func (s *Server) Token() string { return s.token }
 
-// Report returns the report that the admin pages show.
+// Report returns the report for the admin pages.
 func (s *Server) Report(ctx context.Context, q admin.ReportQuery) (report.Report, error) {
 	return s.services.Report(ctx, q)
 }
 
-// Rules returns the sections of rules files in effect.
+// Rules returns the rules file sections in effect.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
 // Run serves until ctx ends or, if Embedded is false, a signal arrives. The listeners come first, so that a start on a
-// port in use does not touch the data directory. If a step of the start fails, the cleanups registered with onStop undo
-// the earlier steps.
+// port in use does not touch the data directory. If a start step fails, the cleanups registered with onStop undo the
+// earlier steps.
 func (s *Server) Run(ctx context.Context) error {
 	listen := s.options.Listen
 	if listen == nil {
@@ -136,7 +136,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, data, adminListener)
 }
 
-// closeQuietly ignores the error of a listener that the http.Server has closed before.
+// closeQuietly ignores the error from a listener that the http.Server has closed before.
 func closeQuietly(l net.Listener) func() error {
 	return func() error {
 		_ = l.Close()

@@ -149,7 +149,7 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
 	if own, foreign := get(t, first.adminURL+"/api/report", "first"), get(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
-		t.Errorf("first server: got status %d with its own token, %d with the token of the second server, want 200, 401", own, foreign)
+		t.Errorf("first server: got status %d with its own token, %d with the second server's token, want 200, 401", own, foreign)
 	}
 	cfg, err := firstSource.Load()
 	if err != nil {
@@ -157,7 +157,7 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("third server on the directory of the first: err = %v, want an error with %s", err, cfg.DataDir)
+		t.Errorf("third server on the first one's directory: err = %v, want an error with %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(first.stopAndWait(), second.stopAndWait()); err != nil {
 		t.Error(err)
@@ -238,7 +238,7 @@ func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !address.MatchString(output.String()) {
-			t.Errorf("start %d: the console lacks the address of the dashboard with its path prefix:\n%s", n+1, output.String())
+			t.Errorf("start %d: the console lacks the dashboard address with the path prefix:\n%s", n+1, output.String())
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:", "; upstream: http"} {
 			if output.contains(text) != want {

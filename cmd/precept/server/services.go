@@ -28,14 +28,14 @@ import (
 )
 
 const (
-	surveyTimeout       = 2 * time.Second // maximum time of a survey, for the page /breakdown
+	surveyTimeout       = 2 * time.Second // maximum time for a survey, for the page /breakdown
 	maxSurveySessions   = 100_000
-	maxScanDays         = 90 // maximum age of a session in a scan
+	maxScanDays         = 90 // maximum session age in a scan
 	backtestTimeout     = 5 * time.Second
 	maxBacktestSessions = 2000
 )
 
-// services provides the data of the admin pages from the running server.
+// services provides the running server's data for the admin pages.
 type services struct {
 	tools           Tools
 	failures        *failures
@@ -193,7 +193,7 @@ func (s *services) Act(
 	return r.Lesson, err
 }
 
-// rewardedCounts returns the numbers of rewarded sessions in which a lesson was injected and withheld; nil if it is
+// rewardedCounts returns how many rewarded sessions a lesson was injected in and withheld from; nil if the lesson is
 // unknown or archived.
 func (s *services) rewardedCounts(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
@@ -206,7 +206,7 @@ func (s *services) rewardedCounts(slug string) *[2]int64 {
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errStopScan ends a scan of sessions that has reached its limit. It is not a failure.
+// errStopScan ends a scan that has read enough sessions. It is not a failure.
 var errStopScan = errors.New("enough sessions were read")
 
 // Survey implements admin.Surveyor. It reads the newest sessions first, until surveyTimeout or maxSurveySessions.
@@ -272,7 +272,7 @@ const (
 	maxCachedReasons = 64
 )
 
-// nearestCache caches the results of services.Nearest, because the dashboard often reloads the page of an open session.
+// nearestCache caches services.Nearest results, because the dashboard often reloads an open session's page.
 type nearestCache struct {
 	mu      sync.Mutex
 	reasons map[nearKey][]backtest.Reason
@@ -284,7 +284,7 @@ type nearKey struct {
 	exchanges                      int
 }
 
-// get returns the cached result, or else the result of compute.
+// get returns the cached result, or else calls compute.
 func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.reasons[key]
@@ -337,12 +337,12 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the options for a backtest that also matches words that resemble a lesson.
+// LikenessOf returns the options for a backtest that also matches words resembling a lesson.
 func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
 	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst calls walk for the last day, and then for earlier periods of doubled length, up to maxScanDays ago.
+// newestFirst calls walk for the last day, and then for earlier periods, each twice as long, up to maxScanDays ago.
 func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-maxScanDays*day)
@@ -359,7 +359,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// CapturedSession returns a session with its exchanges, for a backtest; nil without stored exchanges.
+// CapturedSession returns a session and the exchanges in it, for a backtest; nil without stored exchanges.
 func CapturedSession(ctx context.Context, e StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
 	exchanges, err := e.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(exchanges) == 0 {

@@ -22,12 +22,12 @@ import (
 	"precept/store/sqlite"
 )
 
-// setup creates the parts of the server and starts nothing. Each step registers its cleanup with onStop and its
-// goroutines with addWorker.
+// setup creates the server parts and starts nothing. Each step registers a cleanup with onStop and goroutines with
+// addWorker.
 //
-// setup is one long function on purpose, like the setup of Prometheus Alertmanager. Nearly every step needs values of
-// earlier steps. Smaller functions would share them in the fields of a wide struct, and the order of the steps would be
-// harder to see.
+// setup is one long function on purpose, like the setup function in Prometheus Alertmanager. Nearly every step needs
+// values from earlier steps. Smaller functions would share them in a wide struct, and the step order would be harder to
+// see.
 //
 //nolint:funlen,gocognit // see above
 func (s *Server) setup(ctx context.Context, dataListener, adminListener net.Listener) error {
@@ -78,7 +78,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	closeStore := backend.Close
 	s.onStop("store", func() error { return closeStore() })
 
-	// All replicas share the salt of the random assignments and the secret of tenant names.
+	// All replicas share the salt for random assignments and the secret for tenant names.
 	keys, err := openKeys(ctx, tools, cfg, opened.durable, log)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.addWorker("lesson watcher", lessons.open(ctx))
 
-	// Measure the registered sections of rules files (CLAUDE.md, AGENTS.md).
+	// Measure the registered sections in rules files (CLAUDE.md, AGENTS.md).
 	sectionsWorker := &sections{log: log, now: tools.Now, storage: newRegistryStorage(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	sectionsWorker.open(ctx)
 	s.addWorker("sections of rules files", sectionsWorker.run)
@@ -193,7 +193,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("tracer", tracer.Run)
 	}
 
-	// Count the lessons that matched, in memory if opened.notice says that the backend is in memory.
+	// Count the matched lessons, in memory if opened.notice says that the backend is in memory.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""
@@ -226,11 +226,11 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("keys of the fleet", keys.follow(s.proxy, log))
 	}
 
-	// Show successes and failures in the index of the lesson directory.
+	// Show successes and failures in the lesson directory's index.
 	lessons.setCountsFunc(learner, s.proxy)
 	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
 
-	// Create the distiller, and the gate that ends the trials of its proposals.
+	// Create the distiller, and the gate that ends the trials it starts.
 	var distiller *Distiller
 	if opened.durable != nil && cfg.Distill.Enabled {
 		distiller, err = tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
@@ -241,7 +241,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
-	// Create the services, which answer the pages of the admin server.
+	// Create the services that answer the admin server's pages.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, distiller: distiller, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,

@@ -10,7 +10,7 @@ import (
 	"precept/configs"
 )
 
-// The paths of the directory are spelled differently.
+// The directory paths are spelled differently.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---
@@ -45,6 +45,6 @@ Run the test again.
 		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want one from each", len(active), book.Len(), problems, err)
 	}
 	if book.Lessons()[0] != active[0] {
-		t.Error("the writer returned another parse of the file, want the lesson of the watcher")
+		t.Error("the writer parsed the file again, want the watcher's lesson")
 	}
 }

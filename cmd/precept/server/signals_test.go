@@ -39,7 +39,7 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	}
 	defer func() { _ = idle.Close() }()
 	sendSignal(t, syscall.SIGTERM)
-	eventually(t, "status 503 of /readyz", func() bool { return get(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
+	eventually(t, "status 503 from /readyz", func() bool { return get(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
 		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
@@ -70,10 +70,10 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 		}), handleSignals)
 		stream := s.openStream()
 		sendSignal(t, syscall.SIGTERM)
-		eventually(t, "status 503 of /readyz of the admin listener", func() bool {
+		eventually(t, "status 503 from the admin listener's /readyz", func() bool {
 			return get(t, s.adminURL+"/readyz", "") == http.StatusServiceUnavailable
 		})
-		eventually(t, "closed port of the data listener", func() bool {
+		eventually(t, "closed data listener port", func() bool {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
 			if err == nil {
 				_ = c.Close()
@@ -122,12 +122,12 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	// reload returns the metrics of the last reload.
+	// reload returns the metrics for the last reload.
 	reload := func() (successful string, lastSuccess float64) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
-			t.Fatalf("/metrics lacks the result of the last reload:\n%s", body)
+			t.Fatalf("/metrics lacks the last reload's result:\n%s", body)
 		}
 		lastSuccess, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
@@ -137,7 +137,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	}
 	successful, startedAt := reload()
 	if successful != "1" || startedAt <= 0 {
-		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the time of the start", successful, startedAt)
+		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the start time", successful, startedAt)
 	}
 	for _, wrong := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
@@ -151,7 +151,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 			t.Errorf("faulty file %q changed the log level", wrong.text)
 		}
 		if successful, lastSuccess := reload(); successful != "0" || lastSuccess != startedAt {
-			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the time of the start, %v", wrong.text, successful, lastSuccess, startedAt)
+			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the start time, %v", wrong.text, successful, lastSuccess, startedAt)
 		}
 	}
 	corrected := filepath.Join(t.TempDir(), "next.yaml") // the file is renamed over the old file, as editors do
@@ -161,7 +161,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	if err := os.Rename(corrected, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "reload of the corrected file", func() bool { return s.console.contains("configuration reloaded") })
+	eventually(t, "corrected file reloaded", func() bool { return s.console.contains("configuration reloaded") })
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
 		t.Errorf("/api/health after the correction: got %s, want 0.4 in it and no config_fault", current)
 	}

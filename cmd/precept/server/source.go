@@ -16,11 +16,11 @@ import (
 	"precept/internal/file"
 )
 
-// pollInterval is the interval at which the whole configuration file is compared. On some file systems, a rename or a
-// replaced symbolic link does not change the file time.
+// pollInterval is how often the whole configuration file is compared. On some file systems, a rename or a replaced
+// symbolic link does not change the file time.
 const pollInterval = 500 * time.Millisecond
 
-// missingPolls is the number of polls without a file after which it counts as missing. An editor replaces a file
+// missingPolls is how many polls in a row must find no file before it counts as missing. An editor replaces a file
 // faster.
 const missingPolls = 4
 
@@ -29,7 +29,7 @@ type Source struct {
 	File  string                                     // "" for none
 	Parse func(file []byte) (*configs.Config, error) // also applies flags and environment variables
 
-	lastSum atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file at the last read, valid or not; nil after a failed read
+	lastSum atomic.Pointer[[sha256.Size]byte] // the file's SHA-256 at the last read, valid or not; nil after a failed read
 }
 
 // FileError reports that the configuration file is missing or unreadable.
@@ -70,8 +70,8 @@ func (s *Source) isEmpty() bool {
 // watch returns a worker that sends to changed when the file differs from the content that Load read last. Two reads in
 // a row must agree, because one may see an unfinished write.
 //
-// Read errors are ignored: an editor may be replacing the file, or the file may be a pipe, such as a shell's
-// <(command), which only Load reads. After missingPolls polls without a file, the worker calls missing.
+// Read errors are ignored: an editor may be replacing the file, or the file may be a pipe that only Load reads, such as
+// a shell's <(command). After missingPolls polls without a file, the worker calls missing.
 func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
@@ -107,7 +107,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 	}
 }
 
-// CheckFiles returns the faults of configured files and directories with which the server would not start.
+// CheckFiles returns faults in configured files and directories that would prevent a start.
 func CheckFiles(cfg *configs.Config) (faults configs.Faults) {
 	if info, err := os.Stat(cfg.StoreURL()); err == nil && info.IsDir() {
 		faults = append(faults, configs.Fault{

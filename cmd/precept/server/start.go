@@ -22,7 +22,7 @@ import (
 )
 
 // serve starts the workers and serves both listeners until there is a reason to stop. The cleanups then run in reverse
-// order: data server, run.json, admin server, workers, and the resources of setup.
+// order: data server, run.json, admin server, workers, and the resources opened by setup.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
 	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // in one channel, many SIGHUPs could leave no room for a SIGTERM
 	if !s.options.Embedded {
@@ -32,7 +32,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		defer signal.Stop(reload)
 	}
 
-	// The workers stop after the listeners, so their context outlives ctx.
+	// The workers stop after the listeners, so workCtx outlives ctx.
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	var wg sync.WaitGroup
@@ -93,8 +93,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// waitForStop waits for the end of ctx, a signal, or the failure of a worker or listener, whose error it returns. Until
-// then, it reloads a changed configuration, and returns memory of an idle server to the system.
+// waitForStop waits until ctx ends, a signal arrives, or a worker or listener fails. It returns the error from a failed
+// worker or listener. Until then, it reloads a changed configuration, and returns an idle server's memory to the
+// system.
 func (s *Server) waitForStop(
 	ctx context.Context, stop, reload <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
@@ -178,7 +179,7 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenError adds a remedy to the error of a listener.
+// listenError adds a remedy to a listener's error.
 func listenError(key string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)", key, err)
@@ -191,7 +192,7 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
 		IdleTimeout:       idleConnTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors of clients are common and need no action
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // client errors are common and need no action
 	}
 }
 
@@ -202,7 +203,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the URL of a listener. For a listener on all addresses, the URL has the loopback address.
+// localURL returns a listener's URL. For a listener on all addresses, the URL has the loopback address.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closingModel starts a model that closes each connection, because an open connection would stop the clock of a
-// synctest bubble.
+// closingModel starts a model that closes each connection, because an open connection would stop a synctest bubble's
+// clock.
 func closingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func (b *bubbleServer) sendTurn(agent, text string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
 	if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
-		b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", agent, status, answer)
+		b.t.Fatalf("%s chat request: got status %d, body %q, want status 200", agent, status, answer)
 	}
 }
 
@@ -85,7 +85,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	t.Helper()
 	s := startServer(t, source)
 	for name, n := range functions {
-		eventually(t, "goroutine of "+name, func() bool {
+		eventually(t, "goroutine "+name, func() bool {
 			_, stacks := send(t, http.MethodGet, s.adminURL+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
 			found := 0
 			for stack := range strings.SplitSeq(stacks, "\n\n") {
@@ -117,7 +117,7 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// If a session's reply contains a /lesson command, only the agent of the session gets the lesson.
+// If a session's reply contains a /lesson command, only the session's agent gets the lesson.
 func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
@@ -129,12 +129,12 @@ func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200, "Use grep before you read." in the body`, status, list)
 		}
 		if _, list := b.send(http.MethodGet, b.dataURL+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
-			b.t.Errorf("/v1/lessons of another agent: got %s, want none about grep", list)
+			b.t.Errorf("another agent's /v1/lessons: got %s, want none about grep", list)
 		}
 	})
 }
 
-// After a crash, the counts of at most a few seconds are lost. After a damaged file, the counts restart at zero.
+// After a crash, at most a few seconds of counts are lost. After a damaged file, the counts restart at zero.
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -181,7 +181,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	}
 }
 
-// panickingReader is the random source with which the store creates its secrets.
+// panickingReader is the store's random source for secrets.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("thrown by the test") }

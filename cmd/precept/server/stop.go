@@ -32,10 +32,10 @@ func (s *Server) stop() error {
 	return errs
 }
 
-// Requests returns the number of requests that the data listener has received.
+// Requests returns how many requests the data listener has received.
 func (s *Server) Requests() int64 { return s.requests.total.Load() }
 
-// countRequests counts the calls of h that have not returned.
+// countRequests counts the calls to h that have not returned.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
@@ -47,8 +47,8 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 	})
 }
 
-// drain closes the data listener and waits for its streams. For limits.drain_delay, it still accepts requests, so that
-// load balancers see the 503 of /readyz before connections are refused. Open streams then get limits.drain_timeout.
+// drain closes the data listener and waits for open streams. For limits.drain_delay, it still accepts requests, so that
+// load balancers see the 503 from /readyz before connections are refused. Open streams then get limits.drain_timeout.
 //
 // A second signal ends both waits. cut reports whether streams were cut.
 func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan os.Signal) (cut bool) {
@@ -77,7 +77,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan
 	return cut
 }
 
-// waitInFlight waits up to CutWait for handlers, which record their exchanges before they return.
+// waitInFlight waits up to CutWait for handlers, because they record exchanges before they return.
 func (s *Server) waitInFlight() {
 	ended := make(chan struct{})
 	go func() {

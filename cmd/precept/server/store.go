@@ -55,7 +55,7 @@ type Walker interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 }
 
-// rowCounter counts the rows of a store. A dead letter is a session or exchange that learning skips after a panic.
+// rowCounter counts a store's rows. A dead letter is a session or exchange that learning skips after a panic.
 // CountUnsampled counts exchanges without a sample.
 type rowCounter interface {
 	Stats(ctx context.Context) (map[string]int64, error)
@@ -73,10 +73,10 @@ type CommandStore interface {
 	Meta(ctx context.Context, key string) ([]byte, bool, error)
 }
 
-// IsRedis reports whether url is the address of a Redis store.
+// IsRedis reports whether url is a Redis store's address.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// FilteredStore is the store of a command that reads content. It hides opted-out content.
+// FilteredStore is the store for a command that reads content. It hides opted-out content.
 type FilteredStore struct {
 	StoreReader
 	openSessionFinder
@@ -120,7 +120,7 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns the id of a store, a hash of its salt, which is written if it is missing.
+// StoreID returns a store's id, a hash of the salt. A missing salt is written.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStore) (string, error) {
 	salt, ok, err := db.Meta(ctx, saltName)
 	if err != nil {
@@ -165,8 +165,8 @@ type openedBackend struct {
 	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
-// openBackend opens the backend of a server. unwritable is the error of the data directory; if it is nil, the server
-// has locked the directory.
+// openBackend opens a server's backend. unwritable is the data directory's error; if it is nil, the server has locked
+// the directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -205,7 +205,7 @@ func openMemory(cause error, f *failures) openedBackend {
 	return openedBackend{backend: store.NullBackend{}, notice: cause.Error(), isUnavailable: true}
 }
 
-// openRedis opens the backend of a fleet of replicas. If Redis does not answer within redisTimeout, the server starts
+// openRedis opens the backend for a fleet of replicas. If Redis does not answer within redisTimeout, the server starts
 // and connects later.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (openedBackend, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
@@ -219,7 +219,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // the line above counts, so that no second line follows at once
+		f.logLimit.allow(label.StepStore) // the line above counts, so that no second line follows immediately
 		return o, nil
 	}
 	if layout, err := db.Layout(ctx); err == nil {
@@ -241,8 +241,8 @@ func EvictionPolicy(ctx context.Context, backend Backend) string {
 	return policy
 }
 
-// warnLayout warns of a store in Redis that must be migrated to shards (parts whose keys are in one slot of a Redis
-// cluster), or into which an older release has written.
+// warnLayout warns that a store in Redis must be migrated to shards (parts with keys in one Redis cluster slot), or
+// that an older release has written into it.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -256,7 +256,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// sharedBackend returns a backend that is in Redis, which replicas share, or else nil.
+// sharedBackend returns a backend in Redis, shared by replicas, or else nil.
 func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -264,7 +264,7 @@ func sharedBackend[T any](backend any) (role T) {
 	return role
 }
 
-// StoreOptions returns the options of a store. The caller sets the hooks for failures.
+// StoreOptions returns a store's options. The caller sets the hooks for failures.
 func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
@@ -283,7 +283,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions of a tenant in memory; 0 means no limit.
+// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -291,7 +291,7 @@ func tenantSessions(cfg *configs.Config) int {
 	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
-// LearnOptions returns the options of a learner, for the server and for commands that print reports.
+// LearnOptions returns a learner's options, for the server and for commands that print reports.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: sharedBackend[learn.Fleet](backend), Reward: rewardDefinition(cfg),
@@ -303,7 +303,7 @@ func rewardDefinition(cfg *configs.Config) feedback.Definition {
 	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
 }
 
-// Tiers returns the numbers of the reward tiers with the given names, such as 1 for "user".
+// Tiers returns the numbers of the named reward tiers, such as 1 for "user".
 func Tiers(names []string) (out []int) {
 	for _, w := range names {
 		out = append(out, 1+slices.Index([]string{"user", "verifier", "implicit"}, w))
@@ -311,10 +311,10 @@ func Tiers(names []string) (out []int) {
 	return out
 }
 
-// OutboxPath returns the path of the outbox.
+// OutboxPath returns the outbox path.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the path of the outbox, or "" for a server that stores no exchanges.
+// outboxOf returns the outbox path, or "" for a server that stores no exchanges.
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -323,7 +323,7 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 }
 
 // deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster.
-// With Redis, the other replicas must see turns at once.
+// With Redis, the other replicas must see turns without delay.
 func deliverInterval(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
@@ -331,7 +331,7 @@ func deliverInterval(cfg *configs.Config) time.Duration {
 	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
 }
 
-// IsLocked reports whether another precept has the lock of the data directory.
+// IsLocked reports whether another precept has locked the data directory.
 func IsLocked(dataDir string) bool {
 	err := checkLock(dataDir)
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)

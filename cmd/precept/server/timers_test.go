@@ -54,7 +54,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// The change may restore an earlier text of the file. A faulty configuration is reported and changes nothing.
+// The change may restore an earlier file. A faulty configuration is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -76,7 +76,7 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 		}
 		for _, token := range []string{"first", "second"} {
 			if accepts(token) {
-				t.Errorf("token %s of an earlier file is accepted, want it refused", token)
+				t.Errorf("token %s from an earlier file is accepted, want it refused", token)
 			}
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
@@ -119,7 +119,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		b.sendTurn("coder", "hello again")
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("retention of 1h: got %d sessions, want only the session of the last 5 s", listedSessions())
+			t.Errorf("retention 1h: got %d sessions, want only the one from the last 5 s", listedSessions())
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -194,7 +194,7 @@ func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || get(t, s.dataURL+"/healthz", "") != http.StatusOK {
-			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, s.dataURL)
+			t.Errorf("listen: %s: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -222,13 +222,13 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
 			if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
-				b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
+				b.t.Fatalf("%s chat request: got status %d, body %q, want status 200", name, status, answer)
 			}
 			b.send(http.MethodPost, b.dataURL+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
 		advance(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.adminURL+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
-			b.t.Fatalf("start of a trial: got status %d, body %q, want status 200", status, answer)
+			b.t.Fatalf("trial start: got status %d, body %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
 			b.t.Errorf("got index row %q, want 2 successes and 1 failure", got)

@@ -13,9 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// writeTrials writes one line for each random assignment: of a session, which may be a control session without lessons,
-// and of a pick, whose lesson is injected or withheld. For a control session, it also writes a line for each matching
-// lesson.
+// writeTrials writes one line for each random assignment: of a session, perhaps to control (no lessons), and of a pick,
+// that is, one lesson injected or withheld. For a control session, it also writes a line for each matching lesson.
 func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) error {
 	f := j.Filter
 	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.SettledState) error {
@@ -41,8 +40,8 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 	})
 }
 
-// assignmentOf returns the random decisions and picks of a session. For a closed session they are frozen, as the basis
-// of the counters.
+// assignmentOf returns a session's random decisions and picks. For a closed session they are frozen, as the basis for
+// the counters.
 func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -66,7 +65,7 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// trialsOf returns the trials of a session, or none if it is excluded from the experiment or had no match.
+// trialsOf returns a session's trials, or none if it is excluded from the experiment or had no match.
 func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
@@ -116,7 +115,7 @@ func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sam
 	return out
 }
 
-// outcomesOf returns the outcomes of a closed session.
+// outcomesOf returns a closed session's outcomes.
 func outcomesOf(w *trial.Measurement) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {

@@ -11,7 +11,7 @@ import (
 
 const restartPause = time.Second
 
-// worker is a background goroutine of the server. When the context ends, run stores its state and returns.
+// worker is a background goroutine of the server. When the context ends, run stores the worker's state and returns.
 type worker struct {
 	name string
 	run  func(context.Context) error
@@ -22,7 +22,7 @@ func (s *Server) addWorker(name string, run func(context.Context) error) {
 	s.workers = append(s.workers, worker{name, run})
 }
 
-// keepRunning restarts a worker after a panic, because the requests of agents depend on this process.
+// keepRunning restarts a worker after a panic, because agents' requests depend on this process.
 func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	for {
 		err, panicked := s.runOnce(ctx, w)
@@ -44,15 +44,15 @@ func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked boo
 	return w.run(ctx), false
 }
 
-// An idle server would keep the garbage of its last busy minute for hours, because the garbage collector runs only
+// An idle server would keep the garbage from the last busy minute for hours, because the garbage collector runs only
 // after many further allocations. If the server allocated fewer than maxIdleAlloc in idleInterval, it returns memory to
-// the system, which takes about ten milliseconds.
+// the system, in about ten milliseconds.
 const (
 	idleInterval = time.Minute
 	maxIdleAlloc = 64 << 20
 )
 
-// idleMemory holds the number of allocated bytes at the last check.
+// idleMemory holds the number of bytes allocated at the last check.
 type idleMemory struct{ lastAlloc uint64 }
 
 func (i *idleMemory) release() {

@@ -13,7 +13,7 @@ import (
 	"precept/configs"
 )
 
-// The log does not contain the text of the panic.
+// The log does not contain the panic text.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -33,7 +33,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("got %d attempts of the worker, want 3, and two panics in the log without their text:\n%s", attempts, output.String())
+			t.Errorf("got %d worker attempts, want 3, and two panics in the log without text:\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-ended; err != nil || time.Since(start) != time.Minute {
@@ -52,7 +52,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		stopped := time.Now()
 		stop()
 		if err := <-ended; err != nil || time.Since(stopped) != 0 {
-			t.Errorf("worker stopped in its pause: err = %v, %v after the stop, want no error, 0s", err, time.Since(stopped))
+			t.Errorf("worker stopped during the pause: err = %v, %v after the stop, want no error, 0s", err, time.Since(stopped))
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package banktest is the conformance suite of bank.Storage, the storage of lessons. bank.Directory and redis.Bank pass
-// the suite.
+// Package banktest is the conformance suite for bank.Storage, where lessons are stored. bank.Directory and redis.Bank
+// pass the suite.
 package banktest
 
 import (
@@ -21,25 +21,25 @@ func Run(t *testing.T, open Open) {
 		name string
 		run  func(*testing.T, *fixture)
 	}{
-		{"a proposal is quarantined until its text is approved", testProposal},
-		{"claims of an author are ignored", testClaims},
+		{"a proposal is quarantined until approved", testProposal},
+		{"an author's claims are ignored", testClaims},
 		{"an invalid lesson is refused with a code", testRefusals},
 		{"an action on an unseen version is refused", testSeenVersions},
 		{"an agent's own lesson is active only for that agent", testOwnLesson},
-		{"a lesson of another scope is reported as missing", testOtherScopes},
-		{"a lesson of the gptme form keeps its meaning", testGptmeForm},
+		{"a lesson in another scope is reported as missing", testOtherScopes},
+		{"a lesson in gptme form keeps the meaning", testGptmeForm},
 		{"a revision is quarantined again", testRevision},
 		{"new references are added to the evidence once", testCitations},
-		{"an archived lesson can be read and restored in its former state", testArchive},
+		{"an archived lesson can be read and restored", testArchive},
 		{"a hand-written text is stored, edited and checked", testPut},
 		{"writes beyond the limits are refused", testWriteLimits},
-		{"many events of other tenants do not reset a limit", testLimitsInLongLog},
-		{"a tenant has a limit of lessons", testTenantLimit},
+		{"many events from other tenants do not reset a limit", testLimitsInLongLog},
+		{"a tenant has a lesson limit", testTenantLimit},
 		{"concurrent writes lose no lesson", testConcurrentWrites},
 		{"ten agents write three hundred lessons concurrently", testConcurrentRecords},
 		{"a lesson with the same title is written again", testRepeatedRecords},
-		{"a set of texts replaces all lessons", testReplace},
-		{"a change of an outdated text is refused", testOutdatedTexts},
+		{"new texts replace all lessons", testReplace},
+		{"changing an outdated text is refused", testOutdatedTexts},
 		{"a change with an invalid file name is refused", testInvalidNames},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func testConcurrentRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// testOutdatedTexts tests a change of an outdated version or text, which must write nothing.
+// testOutdatedTexts tests that changing an outdated version or text writes nothing.
 func testOutdatedTexts(t *testing.T, f *fixture) {
 	t.Helper()
 	before, err := f.storage.Read(t.Context())
@@ -98,7 +98,7 @@ func testOutdatedTexts(t *testing.T, f *fixture) {
 		"old version":                {Version: before.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}}},
 		"old text":                   {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", Old: []byte("other"), New: manualText("one")}}},
 		"new text under a used name": {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", New: manualText("one")}}},
-		"removal of a missing text":  {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
+		"removed missing text":       {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
 		if err := f.storage.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
 			t.Errorf("%s: err = %v, want %v", name, err, bank.ErrChanged)

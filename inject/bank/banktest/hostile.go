@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Attack is a lesson of Hostile or Honest.
+// Attack is a lesson returned by Hostile or Honest.
 type Attack struct {
 	Kind, Name string
 	Text       []byte // a LESSON.md

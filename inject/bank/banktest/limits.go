@@ -28,7 +28,7 @@ func testTenantLimit(t *testing.T, f *fixture) {
 		}
 	}
 	if err := write("other", 0); err != nil {
-		t.Errorf("lesson of another tenant: %v", err)
+		t.Errorf("other tenant's lesson: %v", err)
 	}
 }
 
@@ -70,8 +70,8 @@ func testWriteLimits(t *testing.T, f *fixture) {
 	}
 }
 
-// testLimitsInLongLog checks that writes count for an hour, however many events follow. The event of a manual edit has
-// the file's modification time, which may be long ago.
+// testLimitsInLongLog checks that writes count for an hour, however many events follow. A manual edit's event has the
+// file's modification time, perhaps long ago.
 func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 2})

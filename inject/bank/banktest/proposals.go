@@ -20,12 +20,12 @@ func faultsOf(err error) (lesson.ValidationErrors, bool) {
 	return refused.Faults, true
 }
 
-// testProposal checks a proposal from quarantine to approval. An edit of the file ends the approval.
+// testProposal checks a proposal from quarantine to approval. Editing the file ends the approval.
 func testProposal(t *testing.T, f *fixture) {
 	t.Helper()
 	r := f.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
 	if r.Lesson.State != lesson.Quarantined || f.state(t, "aaa") != lesson.Quarantined {
-		t.Errorf("state of the proposal = %s, want %s", f.state(t, "aaa"), lesson.Quarantined)
+		t.Errorf("proposal state = %s, want %s", f.state(t, "aaa"), lesson.Quarantined)
 	}
 	if !r.Lesson.CreatedAt.Equal(f.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
 		t.Errorf("proposal = %+v, want CreatedAt %s, and source and category distill", r.Lesson, f.now)
@@ -41,7 +41,7 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 	log, _ := f.Bank.Log(t.Context(), 1)
 	if e := log[0]; e.By != "ann" || e.Hash != r.Lesson.ContentHash || !e.Time.Equal(f.now) || e.Source != "distill" {
-		t.Errorf("event = %+v, want author ann, source distill, and the hash and time of the proposal", e)
+		t.Errorf("event = %+v, want author ann, source distill, and the proposal's hash and time", e)
 	}
 	reading, err := f.storage.Read(t.Context())
 	if err != nil {
@@ -53,7 +53,7 @@ func testProposal(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if s := f.state(t, "aaa"); s != lesson.Quarantined {
-		t.Errorf("state after an edit of the approved file = %s, want %s", s, lesson.Quarantined)
+		t.Errorf("state after editing the approved file = %s, want %s", s, lesson.Quarantined)
 	}
 }
 
@@ -103,7 +103,7 @@ func testGptmeForm(t *testing.T, f *fixture) {
 	}
 }
 
-// testClaims tests an author's claims about counts, confidence, state, approval and scope, which are ignored.
+// testClaims tests that an author's claims about counts, confidence, state, approval and scope are ignored.
 func testClaims(t *testing.T, f *fixture) {
 	t.Helper()
 	text := string(manualText("bbb"))
@@ -113,11 +113,11 @@ func testClaims(t *testing.T, f *fixture) {
 	l := r.Lesson
 	if l.State != lesson.Quarantined || l.SuccessCount != 0 || l.FailureCount != 0 || l.Confidence > 0.5 ||
 		l.Scope != (lesson.Scope{Tenant: "acme", Agent: "coder"}) || l.Approval != (lesson.Approval{Source: "api"}) {
-		t.Errorf("lesson = %+v, want state %s, no counts, a confidence of at most 0.5, the scope of the proposal and no approval",
+		t.Errorf("lesson = %+v, want state %s, no counts, a confidence of at most 0.5, the proposal's scope and no approval",
 			l, lesson.Quarantined)
 	}
 	if strings.Contains(l.Raw, "9999") || strings.Contains(l.Raw, "root") {
-		t.Errorf("file contains a claim of the author:\n%s", l.Raw)
+		t.Errorf("file contains an author's claim:\n%s", l.Raw)
 	}
 }
 
@@ -182,7 +182,7 @@ func testRefusals(t *testing.T, f *fixture) {
 	_, err = f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 	if f.state(t, "suspect") != lesson.Quarantined {
-		t.Errorf("state of the suspicious lesson = %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
+		t.Errorf("suspicious lesson's state = %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
 	}
 	if _, err := f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || f.state(t, "suspect") != lesson.Active {
 		t.Errorf("approval with Force: err = %v, state = %s, want nil and %s", err, f.state(t, "suspect"), lesson.Active)
@@ -243,7 +243,7 @@ func testOwnLesson(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// testOtherScopes tests programs of a different scope, which cannot change the lesson.
+// testOtherScopes tests that programs in a different scope cannot change the lesson.
 func testOtherScopes(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -260,7 +260,7 @@ func testOtherScopes(t *testing.T, f *fixture) {
 		}
 	}
 	if err := f.Bank.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("withdrawal of a hand-written lesson by a program: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("Withdraw(hand-written lesson) error = %v, want %v", err, bank.ErrNoLesson)
 	}
 	if err := f.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || f.state(t, "hers") != "" {
 		t.Errorf("withdrawal: err = %v, state = %q, want nil and no lesson", err, f.state(t, "hers"))
@@ -269,7 +269,7 @@ func testOtherScopes(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeCollision) // an archived lesson keeps its slug
 	a, b := bank.Slug("One title", scope), bank.Slug("One title", lesson.Scope{Tenant: "other", Agent: "coder"})
 	if a == b || !lesson.IsSlug(a) || !lesson.IsSlug(bank.Slug("测试 ../../", scope)) || !lesson.IsSlug(bank.Slug(strings.Repeat("long ", 99), scope)) {
-		t.Errorf("slugs of one title in two scopes = %q and %q, want different slugs, and valid slugs for all titles", a, b)
+		t.Errorf("Slug(title) in two scopes = %q and %q, want different slugs, and valid slugs for all titles", a, b)
 	}
 }
 
@@ -316,7 +316,7 @@ func testCitations(t *testing.T, f *fixture) {
 	_, err := f.Bank.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, 0, "distill")
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 	if _, err := f.Bank.Cite(t.Context(), "nobody", more, 0, "distill"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("Cite of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("Cite(unknown lesson) error = %v, want %v", err, bank.ErrNoLesson)
 	}
 	many := make([]lesson.Evidence, 500)
 	for i := range many {

@@ -32,8 +32,8 @@ func testPut(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// testRepeatedRecords tests an equal lesson, which changes nothing, and a new text, which replaces the old text. No
-// number is used again.
+// testRepeatedRecords tests that an equal lesson changes nothing, and that a new text replaces the old one. No number
+// is used again.
 func testRepeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -70,7 +70,7 @@ func testReplace(t *testing.T, f *fixture) {
 	texts := map[string][]byte{"a/one.md": manualText("one"), "two.md": manualText("two")}
 	changed, _, err := f.Bank.Replace(t.Context(), texts, "ann")
 	if err != nil || len(changed) != 2 || f.state(t, "one") != lesson.Active {
-		t.Fatalf("Replace: changed = %+v, err = %v, state of one = %s, want two events and state %s",
+		t.Fatalf("Replace: changed = %+v, err = %v, one's state = %s, want two events and state %s",
 			changed, err, f.state(t, "one"), lesson.Active)
 	}
 	if _, err := f.Bank.Act(t.Context(), "two", bank.Decision{Action: lesson.Retire, By: "ann"}); err != nil {
@@ -83,7 +83,7 @@ func testReplace(t *testing.T, f *fixture) {
 	delete(texts, "two.md")
 	texts["three.md"] = manualText("three")
 	if _, _, err := f.Bank.Replace(t.Context(), texts, "ann"); err != nil || f.state(t, "three") != lesson.Active {
-		t.Errorf("Replace: err = %v, state of three = %s, want %s", err, f.state(t, "three"), lesson.Active)
+		t.Errorf("Replace: err = %v, three's state = %s, want %s", err, f.state(t, "three"), lesson.Active)
 	}
 	old, _, err := f.Bank.Archived(t.Context())
 	if err != nil || len(old) != 1 {
@@ -125,7 +125,7 @@ func testArchive(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if s := f.state(t, "one"); s != "" {
-		t.Errorf("state of the archived lesson = %s, want none", s)
+		t.Errorf("archived lesson's state = %s, want none", s)
 	}
 	old, problems, err := f.Bank.Archived(t.Context())
 	if err != nil || len(problems) > 0 || len(old) != 1 || old[0].Slug != "one" || old[0].State != lesson.Archived || old[0].Category != "deep/down" {
@@ -144,7 +144,7 @@ func testArchive(t *testing.T, f *fixture) {
 	}
 	for _, err := range []error{retire("nobody"), func() error { _, err := restore("nobody"); return err }()} {
 		if !errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("Retire or Restore of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+			t.Errorf("Retire or Restore(unknown lesson) error = %v, want %v", err, bank.ErrNoLesson)
 		}
 	}
 	if _, err := f.Bank.Act(t.Context(), "one", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
