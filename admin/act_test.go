@@ -97,6 +97,6 @@ func TestActionRequiresTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/lessons/a/retire: got status 200, want an error status")
 	}
 	if lessonService.lastCall != "" {
-		t.Errorf("the lesson service got call %q, want none", lessonService.lastCall)
+		t.Errorf("lesson service call = %q, want none", lessonService.lastCall)
 	}
 }

@@ -200,7 +200,7 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
 	_, rest, ok := strings.Cut(page, `name="csrf_token" value="`)
 	if !ok {
-		t.Fatal("the overview has no CSRF token")
+		t.Fatal("overview: got no CSRF token")
 	}
 	csrf, _, _ := strings.Cut(rest, `"`)
 	return c, csrf
@@ -275,10 +275,10 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 		}
 	}
 	if text := body(t, f.do(t, "GET", "/v1/models", func(r *http.Request) { r.Host = "evil.example" })); !strings.Contains(text, "the admin listener forwards no requests to models") || strings.Contains(text, "9080") {
-		t.Errorf("a foreign host: got %s, want an error without the address", text)
+		t.Errorf("foreign host: got %s, want an error without the address", text)
 	}
 	if f.log.Len() > 0 {
-		t.Errorf("the log counts an agent as a wrong token: %s", f.log)
+		t.Errorf("log counts an agent as a wrong token: %s", f.log)
 	}
 	for _, path := range []string{"/lessons/responses", "/lessons/messages", "/sessions/models"} {
 		if text := body(t, f.do(t, "GET", path, bearer(token))); strings.Contains(text, "the admin listener forwards no requests to models") {
@@ -381,7 +381,7 @@ func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 		t.Errorf("throttled requests = %d of 1000, want all except the first %d", throttled, maxFailuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
-		t.Errorf("the log has %d lines, want 1:\n%s", lines, f.log)
+		t.Errorf("log lines = %d, want 1:\n%s", lines, f.log)
 	}
 	f.now = f.now.Add(2 * time.Minute)
 	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
@@ -484,7 +484,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
-		t.Errorf(`the cookie is %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
+		t.Errorf(`cookie = %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
 		t.Errorf("cookie value is %q, want at least 32 characters that do not contain the token and differ from the CSRF token %q", cookie.Value, csrf)

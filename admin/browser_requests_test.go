@@ -121,7 +121,7 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", postForm(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); lessonService.seen != want {
-		t.Errorf("the lesson service got seen version %+v, want %+v", lessonService.seen, want)
+		t.Errorf("seen version = %+v, want %+v", lessonService.seen, want)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestBrowserBackButtonRepeatsNoActionAndRespectsLogout(t *testing.T) {
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	goBack("#token")
 	if lessonService.count != 1 {
-		t.Errorf("the lesson service got %d calls, want 1: Back must not repeat an action", lessonService.count)
+		t.Errorf("lesson service calls = %d, want 1: Back must not repeat an action", lessonService.count)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		t.Errorf("path after the logout: got %s, want \"/login\"", got)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 

@@ -138,7 +138,6 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 	)
 }
 
-// eventText puts an audit log event for lessons into words.
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)

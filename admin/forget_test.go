@@ -75,7 +75,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/forget: got status 200, want an error status")
 	}
 	if forgetter.lastCall != "" {
-		t.Errorf("the forgetter got call %q, want none", forgetter.lastCall)
+		t.Errorf("forgetter call = %q, want none", forgetter.lastCall)
 	}
 }
 

@@ -58,7 +58,6 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 		weekCosts(f, &lately, p, m)...)
 }
 
-// weekCosts returns the last week's lesson costs.
 func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }

@@ -82,7 +82,6 @@ func partsOf(raw []byte) (out []helpPart) {
 	return out[1:]
 }
 
-// tableOfContents returns links to a page's parts.
 func tableOfContents(raw []byte) g.Node {
 	return collapsible("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
 		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
@@ -113,7 +112,6 @@ func titleOf(raw []byte) string {
 	return strings.TrimPrefix(line, "# ")
 }
 
-// helpPage shows a page or an image from the docs.
 func (s *Server) helpPage(c echo.Context) error {
 	name := c.Param("*")
 	if strings.HasPrefix(name, "img/") && path.Ext(name) == ".svg" {

@@ -71,7 +71,6 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	return out
 }
 
-// lessonSessions returns links to a lesson's sessions.
 func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
@@ -83,7 +82,6 @@ func lessonSessions(f frame, slug string) g.Node {
 	))
 }
 
-// lessonCosts returns a lesson's costs in tokens, money and points.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),

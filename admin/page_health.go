@@ -139,7 +139,6 @@ func (v *healthView) configuration() g.Node {
 	}
 }
 
-// actions lists the newest actions.
 func (v *healthView) actions() g.Node {
 	if len(v.health.Audit) == 0 {
 		return mutedText(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))

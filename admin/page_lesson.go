@@ -169,7 +169,6 @@ func windowNote(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
-// about returns slug, state and category.
 func (v *lessonView) about() g.Node {
 	line := g.Group{code(v.slug)}
 	state := ""

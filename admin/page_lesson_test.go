@@ -205,7 +205,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		}
 	}
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(locations) {
-		t.Errorf("the lesson service got %d calls, newest %q, want helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
+		t.Errorf("lesson service calls = %d, newest %q, want helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -231,7 +231,7 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
 	if tb.eval(t, painted) != "true" {
-		t.Error("the chart has at most 1,000 painted pixels")
+		t.Error("chart: got at most 1,000 painted pixels, want more")
 	}
 	before := tb.eval(t, `getComputedStyle(document.body).backgroundColor`)
 	tb.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
@@ -243,12 +243,12 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
-		t.Errorf("the lesson service got %d calls, newest %q, want helpful paused once", lessonService.count, lessonService.lastCall)
+		t.Errorf("lesson service calls = %d, newest %q, want helpful paused once", lessonService.count, lessonService.lastCall)
 	}
 	if got := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the theme selection was lost on the next page")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }

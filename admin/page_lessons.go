@@ -21,7 +21,6 @@ type lessonsView struct {
 	trueEffects trueEffects
 }
 
-// zooms returns the forest plot's scales.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},

@@ -129,7 +129,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		t.Error("a click on the verdict's term button does not open the definition")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 

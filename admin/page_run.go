@@ -18,7 +18,6 @@ type runView struct {
 	prices Prices
 }
 
-// readRun returns the run in the path.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), nameParam(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {

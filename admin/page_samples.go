@@ -137,7 +137,6 @@ func gist(doc map[string]any) string {
 	return truncateChars(strings.Join(strings.Fields(best), " "), maxGist)
 }
 
-// exports returns links that export all selected samples.
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",

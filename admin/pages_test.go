@@ -179,20 +179,20 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(lessonService.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want the lesson waiting rejected", lessonService.lastCall)
+		t.Errorf("lesson service call = %q, want the lesson waiting rejected", lessonService.lastCall)
 	}
 	if got := tb.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
-		t.Errorf("the page shows candidates %s, want candidate-newer", got)
+		t.Errorf("shown candidates = %s, want candidate-newer", got)
 	}
 	if got := tb.eval(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("location.hash after the rejection is %s, want \"#candidate-newer\"", got)
 	}
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(lessonService.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want the lesson newer approved", lessonService.lastCall)
+		t.Errorf("lesson service call = %q, want the lesson newer approved", lessonService.lastCall)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 

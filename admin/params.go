@@ -173,5 +173,4 @@ func nameParam(c echo.Context, name string) string {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// wantsHTML reports whether the client accepts HTML.
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -91,7 +91,6 @@ func (s *Server) withBase(page []byte) []byte {
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
-// withoutBase returns u without the base path.
 func (s *Server) withoutBase(u *url.URL) *url.URL {
 	path, ok := strings.CutPrefix(u.Path, s.options.Address.BasePath)
 	if s.options.Address.BasePath == "" || !ok || path != "" && path[0] != '/' {

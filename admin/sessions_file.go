@@ -14,7 +14,6 @@ import (
 	"precept/internal/file"
 )
 
-// loginsFile is the logins file in the data directory.
 const loginsFile = "admin-sessions.json"
 
 const (

@@ -314,7 +314,7 @@ func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 			get("/api/report")
 		}
 		if n := slow.made.Load() - before; n < 3 {
-			t.Errorf("the API computed %d reports for 3 requests, want at least 3", n)
+			t.Errorf("reports computed for 3 API requests = %d, want at least 3", n)
 		}
 		cancel()
 		workers.Wait()

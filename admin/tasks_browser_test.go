@@ -95,7 +95,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 

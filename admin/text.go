@@ -21,7 +21,6 @@ func ifElse[T any](condition bool, then, otherwise T) T {
 	return otherwise
 }
 
-// noValue stands for a missing value.
 const noValue = "–"
 
 func countText[N int | int64](n N) string { return report.Grouped(int64(n)) }
@@ -121,7 +120,6 @@ func escapeHidden(text string) string {
 // hiddenNames matches the names that escapeHidden writes.
 var hiddenNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// unescapeHidden reverses escapeHidden.
 func unescapeHidden(shown string) string {
 	return hiddenNames.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {

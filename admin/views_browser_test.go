@@ -61,7 +61,7 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 		t.Error("the deleted session is in the list")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reported errors %q, want none", got)
+		t.Errorf("browser errors = %q, want none", got)
 	}
 }
 

@@ -62,7 +62,7 @@ debug_headers: maybe
 			continue
 		}
 		if f.Source != source || !strings.Contains(f.Problem, piece) {
-			t.Errorf("the fault is %s, want source %s and a problem with %q", f, source, piece)
+			t.Errorf("fault = %s, want source %s and a problem with %q", f, source, piece)
 		}
 		delete(want, f.Key)
 	}
@@ -70,10 +70,10 @@ debug_headers: maybe
 		t.Errorf("key %s has no fault, want one", key)
 	}
 	if !twice {
-		t.Error("the second inject.k has no fault, want one")
+		t.Error("second inject.k: got no fault, want one")
 	}
 	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
-		t.Errorf("the error begins %.60q, want \"16 faults in the configuration:\"", err)
+		t.Errorf("error begins with %.60q, want \"16 faults in the configuration:\"", err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 			_, err := Parse(Sources{File: []byte(tc.file), CheckRedisURL: redis})
 			faults, _ := AsFaults(err)
 			if len(faults) == 0 {
-				t.Fatal("the configuration is accepted, want a fault")
+				t.Fatal("Parse accepts the configuration, want a fault")
 			}
 			key, piece, _ := strings.Cut(tc.want, "|")
 			for _, f := range faults {

@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if e := c.Bandit.Epsilon; !(e >= 0 && e <= 1) {
-			t.Fatalf("epsilon is %v, want 0 to 1", e)
+			t.Fatalf("epsilon = %v, want 0 to 1", e)
 		}
 		if c.Limits.BodyBytes < 1 || c.Limits.StreamIdleTimeout < 1 || c.Inject.K < 0 || len(c.Upstreams) == 0 {
 			t.Fatalf("got a value out of bounds, want all values in bounds: %+v", c)
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 		}
 		decoded, err := Parse(Sources{File: []byte(effective)})
 		if err != nil || !reflect.DeepEqual(c, decoded) {
-			t.Fatalf("the effective text is read with error %v or as a different configuration, want the same configuration:\n%s", err, effective)
+			t.Fatalf("Parse(effective text): got error %v or a different configuration, want the same configuration:\n%s", err, effective)
 		}
 	})
 }

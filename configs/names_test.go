@@ -25,7 +25,7 @@ func TestReferenceEqualsPreceptYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Reference() != string(onDisk) {
-		t.Fatal("the embedded reference is not configs/precept.yaml")
+		t.Fatal("Reference() differs from configs/precept.yaml")
 	}
 }
 
@@ -97,13 +97,13 @@ func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 	next.Learning.Enabled = false // this change takes effect without a restart
 	got, pending := ApplyReload(started, next)
 	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
-		t.Fatalf("the keys that need a restart are %q, want listen, store.url and reward.tiers", pending)
+		t.Fatalf("pending keys = %q, want listen, store.url and reward.tiers", pending)
 	}
 	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
-		t.Errorf("the values in effect are %+v, want the old listen and store and the new other values", got)
+		t.Errorf("effective values = %+v, want the old listen and store and the new other values", got)
 	}
 	if next.Listen != "127.0.0.1:1" {
-		t.Errorf("the new configuration has listen %q, want 127.0.0.1:1 as read", next.Listen)
+		t.Errorf("reloaded listen = %q, want 127.0.0.1:1 as read", next.Listen)
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := ApplyReload(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {

@@ -60,7 +60,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		}
 		faultOf[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
-			t.Errorf("the fault shows a password, want none: %s", f)
+			t.Errorf("fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
 			t.Errorf("the error text lacks fault %s, or the fault lacks the value", f)
@@ -86,7 +86,7 @@ func TestBasePathIsValidated(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Flags: map[string]string{"admin.base_path": path}})
 		if (err == nil) != ok {
-			t.Errorf("the base path %q: got error %v, want it accepted: %v", path, err, ok)
+			t.Errorf("base path %q: got error %v, want it accepted: %v", path, err, ok)
 		}
 	}
 }
@@ -105,10 +105,10 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := c.UpstreamByRoute(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
-		t.Errorf("the routes are %v, want four routes to the upstream mine", r)
+		t.Errorf("routes = %v, want four routes to the upstream mine", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
-		t.Errorf("the retention is %v days, want 36500", days)
+		t.Errorf("retention = %v days, want 36500", days)
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {

@@ -132,7 +132,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 					if f.path == tc.path {
 						got := fmt.Sprint(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface())
 						if got != tc.want {
-							t.Fatalf("the value is %s, want %s", got, tc.want)
+							t.Fatalf("value = %s, want %s", got, tc.want)
 						}
 					}
 				}
@@ -148,18 +148,18 @@ func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 		t.Errorf("lessons = %q, want \"/srv/lessons-dev\"", c.Lessons)
 	}
 	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
-		t.Errorf("store URL = %q, want the variable's text unchanged:\"{a: [b]}, c: d\"", got)
+		t.Errorf("store URL = %q, want the variable's text unchanged: \"{a: [b]}, c: d\"", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
 		t.Errorf("salt = %q, want \"${not}\"", got)
 	}
 	if c.Bandit.Epsilon != 0.1 {
-		t.Errorf("epsilon is %v, want 0.1", c.Bandit.Epsilon)
+		t.Errorf("epsilon = %v, want 0.1", c.Bandit.Epsilon)
 	}
 	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
 	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without its }"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("the error is %[2]v, want %[1]q in it", want, err)
+			t.Errorf("error = %[2]v, want %[1]q in it", want, err)
 		}
 	}
 }
@@ -235,7 +235,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 `
 	_, err := Parse(Sources{File: []byte(file)})
 	if err == nil {
-		t.Fatal("the configuration is accepted, want a fault")
+		t.Fatal("Parse accepts the configuration, want a fault")
 	}
 	faults, _ := AsFaults(err)
 	asJSON, _ := json.Marshal(faults)
@@ -260,7 +260,7 @@ func TestEffectiveTextParsesToTheSameConfiguration(t *testing.T) {
 	}
 	decoded := mustParse(t, Sources{File: []byte(text)})
 	if !reflect.DeepEqual(c, decoded) {
-		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", decoded, c)
+		t.Fatalf("Parse(printed configuration) =\n%+v\nwant\n%+v", decoded, c)
 	}
 	if c.Hash() != decoded.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
 		t.Fatalf("hashes = %s, %s and %s; want the first two equal, 12 characters long, and different from the third (for the defaults)", c.Hash(), decoded.Hash(), Default().Hash())
@@ -320,12 +320,12 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 		"http://h/v1": c.Upstream, "/data": c.DataDir,
 	} {
 		if got != want {
-			t.Errorf("a value with a trailing line feed is read as %q, want %q", got, want)
+			t.Errorf("value with a trailing line feed = %q, want %q", got, want)
 		}
 	}
 	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})
 	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens holds the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a token with a NUL: got error %v, want %s", err, want)
+		t.Errorf("token with a NUL: got error %v, want %s", err, want)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestFaultOfMisspeltVariableSuggestsLikelyKey(t *testing.T) {
 		}
 	}
 	if err := parse("lessons: ${PRECEPT_LESSONS_DIR}", "PRECEPT_LESSONS_DIR", "x"); err != nil {
-		t.Errorf("a variable that the file expands: got %v, want no fault", err)
+		t.Errorf("variable expanded by the file: got %v, want no fault", err)
 	}
 	for _, name := range []string{
 		"PRECEPT_PORT", "PRECEPT_SERVICE_HOST", "PRECEPT_SERVICE_PORT_DATA", "PRECEPT_PORT_8080_TCP_ADDR", "PRECEPT_ADMIN_PORT", "PRECEPT_ADMIN_SERVICE_HOST", "PRECEPT_ADMIN_PORT_8081_TCP",
@@ -359,6 +359,6 @@ func TestFaultOfMisspeltVariableSuggestsLikelyKey(t *testing.T) {
 		}
 	}
 	if err := parse("", "PRECEPT_UPSTREM", ""); err != nil {
-		t.Errorf("an empty misspelt variable: got %v, want no fault", err)
+		t.Errorf("empty misspelt variable: got %v, want no fault", err)
 	}
 }

@@ -24,7 +24,7 @@ limits: {capture_bytes: 2MiB}
 	}
 	b, err := json.Marshal(list)
 	if err != nil || strings.Contains(string(b), canary) {
-		t.Errorf("the settings show a secret, want none: %s, %v", b, err)
+		t.Errorf("Settings shows a secret, want none: %s, %v", b, err)
 	}
 	var changed []string
 	for _, s := range list {
@@ -34,19 +34,19 @@ limits: {capture_bytes: 2MiB}
 		switch s.Path {
 		case "bandit.epsilon":
 			if s.Value != "0.25" || s.Default == s.Value || s.Usage == "" {
-				t.Errorf(`the setting is %+v, want Value = "0.25", Default other than %q and non-empty Usage`, s, s.Value)
+				t.Errorf(`setting = %+v, want Value = "0.25", Default other than %q and non-empty Usage`, s, s.Value)
 			}
 		case "limits.capture_bytes":
 			if s.Value != "2MiB" || s.Default != "1MiB" {
-				t.Errorf(`the setting is %+v, want Value = "2MiB" and Default = "1MiB"`, s)
+				t.Errorf(`setting = %+v, want Value = "2MiB" and Default = "1MiB"`, s)
 			}
 		case "store.url", "bandit.salt":
 			if !strings.Contains(s.Value, "hidden") {
-				t.Errorf(`the setting is %+v, want Value with "hidden"`, s)
+				t.Errorf(`setting = %+v, want Value with "hidden"`, s)
 			}
 		}
 	}
 	if want := ChangedKeys(c); !slices.Equal(changed, want) {
-		t.Errorf("the settings marked as changed are %v, want %v", changed, want)
+		t.Errorf("changed settings = %v, want %v", changed, want)
 	}
 }

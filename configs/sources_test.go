@@ -95,7 +95,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			}
 			_, pending := configs.ApplyReload(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.NeedsRestart {
-				t.Errorf("%s: the keys that need a restart are %v, want this key among them: %t", n.Path, pending, n.NeedsRestart)
+				t.Errorf("%s: pending keys = %v, want this key among them: %t", n.Path, pending, n.NeedsRestart)
 			}
 		}
 	}
@@ -124,10 +124,10 @@ func TestFaultNamesItsSource(t *testing.T) {
 			continue
 		}
 		if f := faults[i]; f.Source != tc.source || !strings.HasPrefix(f.String(), tc.source+": "+tc.key) {
-			t.Errorf("%s: the fault is %s, want source %s", name, f, tc.source)
+			t.Errorf("%s: fault = %s, want source %s", name, f, tc.source)
 		}
 		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
-			t.Errorf("%s: the error is %q, want %q", name, faults.Error(), want)
+			t.Errorf("%s: error = %q, want %q", name, faults.Error(), want)
 		}
 	}
 }

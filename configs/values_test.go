@@ -29,7 +29,7 @@ func TestSizeStringParsesToTheSameSize(t *testing.T) {
 			n &^= 1<<20 - 1
 		}
 		if parsed, err := ParseSize(n.String()); err != nil || parsed != n {
-			t.Fatalf("size %d is written %s and read as %d, want the same size: %v", n, n, parsed, err)
+			t.Fatalf("size %d: String = %s, ParseSize(String) = %d, want the same size: %v", n, n, parsed, err)
 		}
 	})
 }
@@ -78,6 +78,6 @@ func TestExpandIsSinglePass(t *testing.T) {
 func TestSecretIsHiddenInJSON(t *testing.T) {
 	b, err := json.Marshal(struct{ Set, Unset Secret }{"s", ""})
 	if err != nil || string(b) != `{"Set":"(hidden)","Unset":""}` {
-		t.Fatalf("the JSON is %s, error %v; want `{\"Set\":\"(hidden)\",\"Unset\":\"\"}` and no error", b, err)
+		t.Fatalf("JSON = %s, error %v; want `{\"Set\":\"(hidden)\",\"Unset\":\"\"}` and no error", b, err)
 	}
 }

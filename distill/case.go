@@ -21,13 +21,13 @@ type Case struct {
 	Phrases     []string            `json:"phrases,omitempty"` // phrases in the error message that become triggers
 	Terms       organisationWording `json:"terms,omitzero"`    // the message with the organisation's terms
 	Names       organisationWording `json:"names,omitzero"`    // the message with the organisation's terms and names
-	Kinds       []string            `json:"kinds,omitempty"`   // error kinds
-	Sessions    int                 `json:"sessions"`          // sessions with the failure
-	Refs        []Ref               `json:"refs,omitempty"`    // some of these sessions
-	Repaired    int                 `json:"mended,omitempty"`  // sessions with a fix
-	Ended       int                 `json:"ended,omitempty"`   // sessions where the call worked later, with or without a known fix
-	FailedOnce  int                 `json:"once,omitempty"`    // sessions where the failure occurred only once
-	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
+	Kinds       []string            `json:"kinds,omitempty"`
+	Sessions    int                 `json:"sessions"`         // sessions with the failure
+	Refs        []Ref               `json:"refs,omitempty"`   // some of these sessions
+	Repaired    int                 `json:"mended,omitempty"` // sessions with a fix
+	Ended       int                 `json:"ended,omitempty"`  // sessions where the call worked later, with or without a known fix
+	FailedOnce  int                 `json:"once,omitempty"`   // sessions where the failure occurred only once
+	MaxFailures int                 `json:"most,omitempty"`   // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
 	Last        int64               `json:"last,omitempty"` // sequence number of the newest session with the failure
 	Changed     bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed

@@ -577,7 +577,7 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
-		t.Errorf("the judge got %d requests, Untroubled = %d, err = %v, want 2 requests, Untroubled = 38 and no error", len(s.requests), sum.Untroubled, err)
+		t.Errorf("judge requests = %d, Untroubled = %d, err = %v, want 2 requests, Untroubled = 38 and no error", len(s.requests), sum.Untroubled, err)
 	}
 	second, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || second.Unchanged != 40 {
