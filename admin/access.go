@@ -136,10 +136,10 @@ type holder struct {
 	role role
 }
 
-// String returns the role and the token's first 8 digest digits, as printed by `printf %s "$TOKEN" | sha256sum`.
+// String returns the role and the first 8 hex digits of the token's SHA-256, as in `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf returns who holds the request's token. Public metrics need no token; the holder is then a viewer.
+// holderOf returns the request token's holder. Public metrics need no token, so the holder is then a viewer.
 func holderOf(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h

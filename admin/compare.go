@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares the sessions in which two agents, or two models, worked. Sessions do not get an agent or model at
-// random, so differences may come from different tasks.
+// Comparison compares two agents' or two models' sessions. Sessions do not get an agent or model at random, so
+// differences may come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`
@@ -20,7 +20,7 @@ type Comparison struct {
 	Lessons      []ComparedLesson   `json:"lessons"`
 	Choices      []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
 	SessionsRead int                `json:"read"`    // sessions read, before the filters
-	OldestStart  time.Time          `json:"back_to"` // when the oldest session read started
+	OldestStart  time.Time          `json:"back_to"` // start of the oldest session read
 }
 
 // ComparedSide is one agent or model in a comparison.
@@ -30,7 +30,7 @@ type ComparedSide struct {
 	Rewarded int    `json:"rewarded"` // sessions with a reward
 }
 
-// ComparedMeasure is a mean over each side's sessions.
+// ComparedMeasure is a mean on both sides, and the difference.
 type ComparedMeasure struct {
 	Name       string   `json:"name"` // success, tokens, cost, seconds, turns, errors or loops
 	A          Estimate `json:"a"`
@@ -47,7 +47,7 @@ type Estimate struct {
 	variance float64  // variance of the mean; +Inf below 10 sessions
 }
 
-// ComparedLesson is a lesson with the sessions on both sides where it was injected.
+// ComparedLesson is a lesson with the sessions on both sides that got it.
 type ComparedLesson struct {
 	Slug string       `json:"slug"`
 	A    InjectedSide `json:"a"`

@@ -13,7 +13,7 @@ const diffLimit = 400
 
 type diffLine struct{ mark, text, kind string }
 
-// diffLines returns a diff from a to b. The longest common subsequence stays unchanged.
+// diffLines returns a line diff from a to b, based on the longest common subsequence.
 func diffLines(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")

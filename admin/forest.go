@@ -13,7 +13,7 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect as a reward, with a 95% interval. A nil effect is not shown.
+// effect is a measured effect on the reward, with a 95% interval. A nil effect is not shown.
 type effect struct{ size, lo, hi float64 }
 
 // rowEffect returns a row's effect, or nil if there is none or the verdict is invalid.
@@ -117,7 +117,7 @@ func roundedAxis(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// xCoordinate returns an effect's x coordinate. An effect beyond the axis gets the axis's nearer end.
+// xCoordinate returns an effect's x coordinate. An effect beyond the axis gets the nearer end.
 func (a axis) xCoordinate(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))

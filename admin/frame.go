@@ -153,14 +153,14 @@ func (f frame) sessionHref(id string) string {
 	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// rewardedSessions links to a lesson's rewarded sessions in an arm, such as injected, within this page's window. An
-// empty slug means every lesson.
+// rewardedSessions returns a link to a lesson's rewarded sessions in an arm, such as injected, within this page's
+// window. An empty slug means every lesson.
 func (f frame) rewardedSessions(slug, arm string, extraQuery ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, extraQuery...)...)
 }
 
-// sessionsInWindow links to the sessions page with filters, within this page's report window. filters alternates keys
-// and values.
+// sessionsInWindow returns a link to the sessions page with filters, within this page's report window. filters
+// alternates keys and values.
 func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")

@@ -127,7 +127,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = r.PostFormValue(csrfField) // not from the query, because logs and histories keep it
+			token = r.PostFormValue(csrfField) // not from the query: logs and histories keep queries
 		}
 		if !sess.hasCSRF(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")

@@ -175,8 +175,8 @@ func differenceNote(r *report.Row) string {
 	return text + ": the difference is misleading, because " + reason + "."
 }
 
-// opinions returns whether sessions followed the lesson in the opinion of the judge, the model that precept distill
-// asks.
+// opinions returns the judge's opinions on whether sessions followed the lesson. The judge is the model that precept
+// distill asks.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return mutedText(

@@ -18,14 +18,14 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds figures from the stored sessions that the counters lack.
+// storedFigures holds figures that the counters lack. They come from the stored sessions.
 type storedFigures struct {
 	survey *report.Survey // nil: not read
 	old    bool           // newer sessions are being read; the page will refresh
 	err    error
 }
 
-// rewards returns how rewards are distributed in both arms.
+// rewards returns the reward distribution in both arms.
 func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(s.err, errComputing):

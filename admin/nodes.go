@@ -73,7 +73,7 @@ func smallLine(children ...g.Node) g.Node { return h.Small(children...) }
 
 func code(text string) g.Node { return h.Code(untrustedText(text)) }
 
-// prose returns text with line breaks, in the direction that the script is written.
+// prose returns text with line breaks, in the script's reading direction.
 func prose(text string) g.Node { return h.Pre(h.Dir("auto"), untrustedText(text)) }
 
 func keyboardKeys(names ...string) g.Node {

@@ -23,7 +23,7 @@ type Options struct {
 	Read       Readers
 	Write      Writers
 	Program    Program
-	TrueEffect func(slug string) (float64, bool) // true effects in the demo, as rewards; else nil
+	TrueEffect func(slug string) (float64, bool) // true effects on the reward in the demo; else nil
 	DataDir    string                            // directory for the audit log and the logins; "" keeps both in memory
 	Random     io.Reader                         // for session, request and view ids
 	Now        func() time.Time
@@ -105,7 +105,7 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures from the stored sessions that the counters lack.
+// Surveyor computes figures that the counters lack. They come from the stored sessions.
 type Surveyor interface {
 	// Survey reads a tenant's newest sessions. Survey may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
@@ -157,8 +157,8 @@ type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations (detect.ReadTranscripts) outside the experiment. If agent is empty, the
-// transcripts name the agent.
+// Importer stores past conversations (detect.ReadTranscripts) outside the experiment. If agent is empty, each
+// transcript's source is the agent.
 type Importer interface {
 	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportResult, error)
 }

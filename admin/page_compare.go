@@ -131,8 +131,8 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// sessionsWithoutSearch links to the sessions page with this page's filters, without a text search. query adds keys and
-// values; an empty value removes the key.
+// sessionsWithoutSearch returns a link to the sessions page with this page's filters, without a text search. query adds
+// keys and values; an empty value removes the key.
 func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)
 	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view", "tenants"} {

@@ -126,7 +126,7 @@ func preview(x *store.SampleItem) string {
 	return truncateBytes(string(b), maxPreview)
 }
 
-// gist returns the start of the longest string in doc. gist skips members with names in _id.
+// gist returns the start of the longest string in doc. gist skips members with names ending in _id.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {

@@ -39,7 +39,7 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// href links to the view's sessions, in the current order.
+// href returns a link to the view's sessions, in the current order.
 func (v *View) href(f frame) string {
 	q := v.filters()
 	q.Set("view", v.ID)

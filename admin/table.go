@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// trueEffects returns a lesson's true effect as a reward; nil outside the demo.
+// trueEffects returns a lesson's true effect on the reward; nil outside the demo.
 type trueEffects func(slug string) (float64, bool)
 
 func (t trueEffects) effectOf(slug string) *float64 {

@@ -107,7 +107,7 @@ const (
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns name patterns for the agents with searched system prompts. In System, true means every agent.
+// SystemAgents returns the agent name patterns in System. There, true means every agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {

@@ -127,7 +127,7 @@ func ChangedKeys(c *Config) []string {
 	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differingKeys returns the keys that include accepts and that have different values.
+// differingKeys returns the keys accepted by include that have different values.
 func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
