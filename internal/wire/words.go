@@ -223,7 +223,7 @@ func cutLeadingBlocks(text string) (lead, rest string) {
 }
 
 // cutResultBlocks splits a tool result like cutLeadingBlocks. The rest "null" means that the result had no content: the
-// second precept changed the null to a string (see aroundNull).
+// second precept changed the null to a string (see nullMark).
 func cutResultBlocks(text string) (lead, rest string) {
 	if lead, rest = cutLeadingBlocks(text); lead != "" && rest == nullText {
 		rest = ""
