@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and "ENV
-// API_TOKEN ...". The k, e or c in these words is at i.
+// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and
+// "ENV API_TOKEN ...". The k, e or c in these words is at i.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
 	s := m.text

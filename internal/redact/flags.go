@@ -100,8 +100,7 @@ func (m *matcher) command(i int) []byte {
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// pipedPassword matches the text that echo pipes into a program that reads a password. chpasswd reads the user name
-// first.
+// pipedPassword matches the text that echo pipes into a password-reading program. chpasswd reads the user name first.
 func (m *matcher) pipedPassword(i int) hit {
 	users := startsWith(m.text, i, "| chpasswd") || startsWith(m.text, i, "| sudo chpasswd")
 	if !users && !startsWith(m.text, i, "| sudo -S") && !startsWith(m.text, i, "| docker login") && !startsWith(m.text, i, "| podman login") {

@@ -107,8 +107,8 @@ func quoteAt(s []byte, p int) int {
 	return p
 }
 
-// afterType returns where a quoted value begins after a type, an index or a fallback operator, or 0: password: string =
-// "x", password[32] = "x", env['PASSWORD'] || 'x'.
+// afterType returns where a quoted value begins after a type, an index or a fallback operator, or 0:
+// password: string = "x", password[32] = "x", env['PASSWORD'] || 'x'.
 func (m *matcher) afterType(p int) int {
 	const maxLen = 40
 	s := m.text

@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// Environments, headers and forms may be lists of name-value pairs: {"name": "DB_PASSWORD", "value": "..."}, <add
-// key="DbPassword" value="..."/>.
+// Environments, headers and forms may be lists of name-value pairs: {"name": "DB_PASSWORD", "value": "..."},
+// <add key="DbPassword" value="..."/>.
 
 // valueOfPair matches the value in a pair named like a secret. The word "value" is at i.
 func (m *matcher) valueOfPair(i int) hit {

@@ -10,8 +10,8 @@ import (
 // arguments, and one more.
 const maxLevels = 4
 
-// maxFolds is how often fold rewrites a text at most. A URL in a URL's query needs two calls, and HTML in HTML in HTML
-// (&amp;amp;quot;) needs three.
+// maxFolds is the maximum number of fold calls per text. A URL in a URL's query needs two calls, and HTML in HTML in
+// HTML (&amp;amp;quot;) needs three.
 const maxFolds = 3
 
 // quoteMark plus the nesting depth replaces an escaped quote. Quotes at different depths must differ, because a value

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Lessons are matched against this text, which omits the text that agents add.
+// Lessons are matched against this text, without the text that agents add.
 func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,

@@ -71,8 +71,8 @@ func matchesAny(globs []string, name string) bool {
 // UnknownArgs stands for arguments that precept does not have.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange that was stored under a different hash may
-// name a path that is opted out now.
+// PathHash returns a hash of the path patterns, "" for none. An exchange stored under a different hash may name a path
+// that is opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""

@@ -38,8 +38,8 @@ type indexEntry struct {
 	older uint32 // slot of the key's next older entry, plus one; 0 for none. walk checks that the slot was not reused
 }
 
-// maxOwners is the maximum number of sessions with one key that are compared, and of sessions that may begin with
-// identical requests at the same time.
+// maxOwners is the maximum number of sessions compared per key, and of sessions that may begin with identical requests
+// at the same time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {

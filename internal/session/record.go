@@ -75,8 +75,8 @@ type Thread struct {
 	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's parts of Totals and Used
 }
 
-// Agents is the state by which SideReason distinguishes a session's main requests from helper requests (for a title,
-// for a summary, from a sub-agent), which get no lessons. Record.Begin sets the fields.
+// Agents is what SideReason needs to tell a session's main requests from helper requests (for a title, for a summary,
+// from a sub-agent). Helper requests get no lessons. Record.Begin sets the fields.
 type Agents struct {
 	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
 	SystemHash          uint64   `json:"system_hash,omitempty"` // for the current agent

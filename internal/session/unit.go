@@ -54,7 +54,7 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// AddUsage adds a member's turn tokens.
+// AddUsage adds the tokens from a member's turn.
 func (r *Record) AddUsage(u wire.Usage) {
 	r.countUsage(u)
 	r.State.Dirty = true

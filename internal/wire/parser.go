@@ -46,7 +46,7 @@ func (p *parser) body() int {
 }
 
 // countOne counts an item, part, call, tool or key, and reports whether maxCount permits a further one. A parsed
-// element takes more memory than the bytes, and the client chooses how many elements there are.
+// element takes more memory than in the body, and the client chooses how many elements there are.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount
