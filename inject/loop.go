@@ -20,7 +20,7 @@ type loop struct {
 	isFirst bool // the session's first loop
 }
 
-// findLoops counts the new loops. A loop without a warning is recorded as well, so that the loop is counted once.
+// findLoops counts the new loops. A loop without a warning is recorded as well, so the loop is counted once.
 func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
@@ -86,8 +86,7 @@ func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	return spot{}, false, false
 }
 
-// decideWarning makes one random decision per session, at the first loop, so that the benefit of warnings can be
-// measured.
+// decideWarning makes one random decision per session, at the first loop, to measure the benefit of warnings.
 func (w *work) decideWarning(tokens int, isFirst bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxMatched   = 128           // lessons that can match in one session
+	maxMatched   = 128           // matching lessons per session
 	trialEpsilon = trial.Epsilon // withholding probability if a trial sets none
 )
 
@@ -33,7 +33,7 @@ type matchedLesson struct {
 }
 
 // insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
-// spot for a block is not matched, so that lessons can match it in a later turn.
+// spot for a block is not matched, so lessons can match it in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -205,7 +205,7 @@ func (w *work) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// action returns the lesson as a bandit action. The parent is the first lesson in l.Supersedes that the book contains.
+// action returns the lesson as a bandit action. The parent is the first lesson in l.Supersedes found in the book.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -228,7 +228,7 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
 // availableBytes returns how many bytes the new picks may take in the block and the session. Withheld picks count like
-// injected picks, so that the size does not depend on a random decision.
+// injected picks, so the size does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
 	if remaining <= 0 {

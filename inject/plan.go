@@ -188,8 +188,8 @@ func (in *Injector) RecordRefusal(rec *session.Record) {
 	rec.Lessons.Blocks = nil
 }
 
-// RecordRefusedCuts records that the upstream refused a request that was changed only by cut sections. The session
-// keeps the lessons; no further section is cut.
+// RecordRefusedCuts records that the upstream refused a request changed only by cut sections. The session keeps the
+// lessons; no further section is cut.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.NoDeletions, rec.State.Dirty = true, true
 	rec.Assignment.CutRefused = true

@@ -31,7 +31,7 @@ func (w *work) reinsertBlocks() {
 	}
 }
 
-// Replay returns the plan for a side request that repeats a session's history, with the session's blocks, so that the
+// Replay returns the plan for a side request that repeats a session's history. It inserts the session's blocks, so the
 // request begins with the text in the provider's cache. The request does not count as a turn. The caller holds the
 // record's lock.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
@@ -75,8 +75,8 @@ func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// findRewritten finds a block in a message that the agent has rewritten, such as a first message with retrieved text.
-// If the other messages kept their indices, the block stays at its index with a new anchor.
+// findRewritten finds a block in a message rewritten by the agent, such as a first message with retrieved text. If the
+// other messages kept their indices, the block stays at its index with a new anchor.
 func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {

@@ -52,7 +52,7 @@ func (w *work) cutSections() {
 	w.planCuts(located, head)
 }
 
-// removableSections returns the sections that are cut, and sections without a decision that may get one in this turn.
+// removableSections returns the cut sections, and undecided sections that may be decided in this turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withUnitRecord(func(u *session.Record) {
@@ -90,7 +90,7 @@ func dropEmptyingSections(found []headSection, head []wire.Passage) []headSectio
 }
 
 // locate reports whether the head contains the section exactly once. A user may quote a section, so in a user message
-// the section counts only inside the frame that an agent writes around a rules file.
+// the section counts only inside the frame written by an agent around a rules file.
 func (s *headSection) locate(head []wire.Passage) bool {
 	count := 0
 	for i := range head {

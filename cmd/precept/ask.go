@@ -127,7 +127,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.message }
 
-// adminToken returns a configured token that is not a hash, or else the generated token in the data directory.
+// adminToken returns a configured unhashed token, or else the generated token in the data directory.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {

@@ -92,7 +92,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 	return failedUnless(answer.OK)
 }
 
-// loadLessons reads the lessons that a server would use. If the directory does not exist, the book is empty.
+// loadLessons reads the lessons a server would use. If the directory does not exist, the book is empty.
 func (inv *invocation) loadLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
 	switch {
 	case server.IsRedis(cfg.Lessons):

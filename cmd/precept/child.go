@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Exit codes that shells use for a command that could not be run, or that a signal ended.
+// Exit codes used by shells if a command cannot be run or is ended by a signal.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
@@ -23,7 +23,7 @@ const (
 // forever for a background process that inherited the output.
 const outputGrace = 2 * time.Second
 
-// child is a program that precept runs in the foreground, with precept's terminal, signals and exit status.
+// child is a program run by precept in the foreground, with precept's terminal, signals and exit status.
 type child struct {
 	args           []string
 	env            []string // nil means precept's own environment
@@ -34,11 +34,11 @@ type child struct {
 type childExit struct {
 	code       int
 	err        error
-	lastSignal syscall.Signal // last signal that precept received; 0 if none
+	lastSignal syscall.Signal // last signal received by precept; 0 if none
 }
 
-// run passes signals on, except those that the terminal sends to all foreground processes: most programs treat a second
-// ^C differently from the first.
+// run passes signals on, except those sent by the terminal to all foreground processes: most programs treat a second ^C
+// differently from the first.
 func (c *child) run() childExit {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env
@@ -73,7 +73,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits into an int
 }
 
-// startFailureCode returns the exit code that shells use for a program that cannot be started.
+// startFailureCode returns the exit code used by shells for a program that cannot be started.
 func startFailureCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound

@@ -20,7 +20,7 @@ type collectorBounds struct {
 	maxSlack  uint64 // maximum growth of a medium heap in bytes
 }
 
-// serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
+// serverBounds returns the bounds for a server, and for commands without keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
 // readerBounds returns the bounds for a command that reads a long file into memory. The file has no pointers, so a

@@ -77,7 +77,7 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each configuration key, except flags that the command already has. Help
+// addConfigFlags adds --config and one flag for each configuration key, except flags the command already has. Help
 // lists only the flags for helpKeys, or all.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}

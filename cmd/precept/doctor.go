@@ -34,7 +34,7 @@ type diagnosis struct {
 	SetAside   deadLetters      `json:"set_aside"`
 	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError string           `json:"store_error,omitempty"` // why the store cannot be read
-	// Missing counts exchanges that the store received and lost.
+	// Missing counts exchanges received and then lost by the store.
 	Missing int64 `json:"missing,omitempty"`
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
@@ -140,9 +140,9 @@ func (d *diagnosis) failedChecks() (names []string) {
 	return names
 }
 
-// diagnose checks the data directory and the store, and requests /readyz from the running server. A server that cannot
-// write the data directory has no run.json; diagnose then uses the key listen. Another server may use this address, so
-// the response counts only if the server says that it stores nothing.
+// diagnose checks the data directory and the store, and requests /readyz from the running server. If the server cannot
+// write the data directory, there is no run.json, and diagnose uses the key listen. Another server may use this
+// address, so the response counts only if it says that the server stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {

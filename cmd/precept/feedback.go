@@ -256,8 +256,8 @@ func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the URL that find returns, and retries while the server is unavailable. The
-// feedback has an id, so that the server does not count it twice after a lost response.
+// postFeedback posts one feedback to the URL returned by find, and retries while the server is unavailable. The
+// feedback has an id, so the server does not count it twice after a lost response.
 func (inv *invocation) postFeedback(
 	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackResponse, error) {

@@ -139,8 +139,8 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server to delete the data, because the server's memory and outbox hold data that has
-// not reached the store yet.
+// forgetOnline asks the running server to delete the data, because the server's memory and outbox hold data that the
+// store does not have yet.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {

@@ -99,7 +99,7 @@ type importSource struct {
 	client *history.Client // nil if the file is in a format of detect.ReadTranscripts
 }
 
-// importSources opens each file, so that a mistyped name does not create a store.
+// importSources opens each file first, so a mistyped name does not create a store.
 func (inv *invocation) importSources(f *importFlags, files []string) (sources []importSource, err error) {
 	if len(f.from) == 0 {
 		if err := checkNotRules(files); err != nil {
@@ -173,7 +173,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	return sum, nil
 }
 
-// open opens the transcripts. at is the file's modification time, so that a second import makes equal samples. skipped
+// open opens the transcripts. at is the file's modification time, so a second import makes equal samples. skipped
 // describes the unreadable entries in a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()

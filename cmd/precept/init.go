@@ -241,7 +241,7 @@ func createFile(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson is quarantined, so that precept does not inject it.
+// exampleLesson is quarantined, so precept does not inject it.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string

@@ -100,7 +100,7 @@ func (l *launch) insertArguments(flag string, arguments ...string) {
 }
 
 // upstreamOf returns the name of the upstream with this base URL: empty for precept's own URL, and for the upstream
-// that the key upstream configures.
+// configured by the key upstream.
 func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	isSame := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }

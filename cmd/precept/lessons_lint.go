@@ -15,7 +15,7 @@ import (
 type lintResult struct {
 	OK       bool             `json:"ok"` // no errors; warnings may remain
 	Lessons  int              `json:"lessons"`
-	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
+	Broken   []lesson.Problem `json:"broken"` // files that do not parse as lessons
 	Findings []lesson.Finding `json:"findings"`
 	Sessions int              `json:"sessions"` // captured sessions that the triggers were matched against
 }

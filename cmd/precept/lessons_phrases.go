@@ -23,8 +23,8 @@ type phrasesResult struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
-	Tokens    int64                     `json:"tokens"`   // tokens that the judge used
-	Refused   int                       `json:"refused"`  // the judge's phrases that match in too many sessions, or that a near miss already proposes
+	Tokens    int64                     `json:"tokens"`   // tokens used by the judge
+	Refused   int                       `json:"refused"`  // the judge's phrases that match in too many sessions, or are already proposed by a near miss
 	Accepted  []string                  `json:"accepted"` // phrases added to the lesson
 	State     lesson.State              `json:"state"`    // lesson state after the command
 }
@@ -116,7 +116,7 @@ func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Co
 }
 
 // checkJudge refuses --judge with --accept. A second call to the judge may return other phrases, so a number could
-// select a phrase that the user has not seen.
+// select a phrase the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil
@@ -132,8 +132,8 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	return nil
 }
 
-// askPhrases adds the judge's proposals, except phrases that match in too many sessions or that a near miss already
-// proposes.
+// askPhrases adds the judge's proposals, except phrases that match in too many sessions or are already proposed by a
+// near miss.
 func (inv *invocation) askPhrases(
 	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesResult,
 ) error {

@@ -45,15 +45,15 @@ type suggestedLesson struct {
 }
 
 type tryResult struct {
-	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
+	Searched     string              `json:"searched"` // part of the text matched against the triggers
 	Stripped     []wire.RemovedPiece `json:"stripped"`
 	Outcome      string              `json:"outcome,omitempty"` // a tool result's outcome, such as error
 	ErrorKinds   []detect.Kind       `json:"error_kinds"`       // a tool error's kinds, the most specific first
 	RequestKinds []string            `json:"request_kinds"`     // request kinds in the user's words
-	Tags         []string            `json:"tags"`              // the request's tags, and tags that the configuration gives to the words
+	Tags         []string            `json:"tags"`              // the request's tags, and tags configured for the words
 	Matches      []triedLesson       `json:"matches"`
 	NearMisses   []triedLesson       `json:"near"`
-	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
+	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons resembled by the text; empty below 200 captured sessions
 }
 
 func (inv *invocation) lessonsTryCommand() *cobra.Command {

@@ -325,8 +325,8 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign reads a lesson from another bank. It clears the body of a lesson in the gptme format, so that the bank
-// writes the body in the format AIP-11.
+// parseForeign reads a lesson from another bank. It clears the body of a lesson in the gptme format, so the bank writes
+// the body in the format AIP-11.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	exitCut     = 3
 )
 
-// invocation holds everything that a command takes from the process. Tests replace it.
+// invocation holds everything a command takes from the process. Tests replace it.
 type invocation struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -50,7 +50,7 @@ type invocation struct {
 
 func main() { os.Exit(run()) }
 
-// firstEnv returns the value of the first named variable that is not empty.
+// firstEnv returns the value of the first named variable with a value.
 func firstEnv(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if text, _ := env(name); strings.TrimSpace(text) != "" {

@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// offlineStore is a store that this process runs without a server.
+// offlineStore is a store run by this process without a server.
 type offlineStore struct {
 	Store   *store.Store
 	backend server.Backend

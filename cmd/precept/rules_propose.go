@@ -101,7 +101,7 @@ type proposedRemoval struct {
 	Hi       *float64 `json:"hi"`
 }
 
-// keptSection is a section that is kept.
+// keptSection is a section not proposed for removal.
 type keptSection struct {
 	Section string `json:"section"`
 	Reason  string `json:"why"`

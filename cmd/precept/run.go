@@ -151,7 +151,7 @@ type runResult struct {
 type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
-	Failures int    `json:"failures"`         // failures that precept read in the command's output
+	Failures int    `json:"failures"`         // failures read by precept in the command's output
 	Status   string `json:"status,omitempty"` // joined, parked, ignored or unanswered; "" if the post failed
 	Error    string `json:"error,omitempty"`
 }

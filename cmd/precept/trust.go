@@ -25,9 +25,9 @@ var errForeign = errors.New(
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the precept.yaml in the working directory, because it may come from a foreign repository. It
-// refuses a file that expands an environment variable, or that names a host that precept could send keys and prompts
-// to, unless the user has accepted it.
+// checkTrust checks the precept.yaml in the working directory, because it may come from a foreign repository. The file
+// must be accepted by the user if it expands an environment variable, or if it names a host that precept could send
+// keys and prompts to.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
@@ -42,7 +42,7 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	return errUntrusted
 }
 
-// mayLeakData reports whether the file expands a variable, or names a host that the command would send data to. Only
+// mayLeakData reports whether the file expands a variable, or names a host the command would send data to. Only
 // `precept run` starts a server, and a server uses every host.
 func (f *configFlags) mayLeakData(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)

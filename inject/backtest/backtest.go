@@ -58,7 +58,7 @@ type NearMissCounts struct {
 // sentence resembles the lesson.
 type LikenessCounts struct {
 	Captured int               `json:"captured"` // captured sessions behind the thresholds; below lesson.LikeSessions no lesson matches by likeness
-	Injected bool              `json:"injected"` // the lesson may be injected by likeness; false means that it is only suggested
+	Injected bool              `json:"injected"` // may be injected by likeness; false means only suggested
 	Sessions int               `json:"sessions"`
 	Examples []LikenessExample `json:"examples"` // by descending score
 }
@@ -67,7 +67,7 @@ type LikenessCounts struct {
 type LikenessExample struct {
 	Session   string   `json:"session"`
 	Sentence  string   `json:"sentence"`
-	Words     []string `json:"words"` // words that the sentence shares with the lesson
+	Words     []string `json:"words"` // words shared by the sentence and the lesson
 	Score     float64  `json:"score"`
 	Threshold float64  `json:"threshold"`
 }

@@ -35,16 +35,16 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Matched != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.SessionCount{{Text: "load more", Sessions: 10}}) || !slices.Equal(r.SilentTriggers, []string{"never"}) {
-		t.Errorf(`ResultOf(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
+		t.Errorf(`Result(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
 	}
 	if w := r.Rewards; *w.MeanMatched != 1 || w.RewardedMatched != 10 || *w.MeanUnmatched != 0.5 || w.RewardedUnmatched != 10 {
 		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
 	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
-		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of acme's 20 sessions", r)
+		t.Errorf("Result(c-d) = %+v, want matches in 5 of acme's 20 sessions", r)
 	}
 	if r := run.ResultOf("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
-		t.Errorf("ResultOf(unknown lesson) = %+v, want no match and no mean reward", r)
+		t.Errorf("Result(unknown lesson) = %+v, want no match and no mean reward", r)
 	}
 }
 

@@ -22,7 +22,7 @@ type likenessState struct {
 	sessions int          // number of sessions behind the thresholds
 }
 
-// EnableLikeness makes r count matches by likeness, too, in sessions that are added later, if there are enough captured
+// EnableLikeness makes r count matches by likeness, too, in sessions added later, if there are enough captured
 // sessions.
 func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	all := make([]*lesson.Lesson, 0, len(config.OtherLessons)+len(r.counts))

@@ -19,14 +19,13 @@ const (
 	maxExcerpt     = 160 // bytes
 )
 
-// PhraseProposal is a new phrase for a lesson, from captured sentences that are similar to the lesson but did not
-// match.
+// PhraseProposal is a new phrase for a lesson, from captured sentences similar to the lesson but without a match.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
 	By       string          `json:"by"`     // "near_misses", "judge" or "person"
 	Phrase   string          `json:"phrase"`
 	Score    float64         `json:"score"` // highest score among sentences with the phrase
-	Words    []string        `json:"words"` // words that the sentence shares with the lesson
+	Words    []string        `json:"words"` // words shared by the sentence and the lesson
 	Matched  int             `json:"fired"` // sessions with the phrase
 	Sessions int             `json:"sessions"`
 	Examples []PhraseExample `json:"examples"`
@@ -44,8 +43,8 @@ type CapturedSession struct {
 	Queries []lesson.Query
 }
 
-// NearMisses returns the sentences that are similar to a lesson, without duplicates, the most similar first. Texts with
-// a match are skipped. book contains the lesson and its threshold.
+// NearMisses returns the sentences similar to a lesson, without duplicates, the most similar first. Texts with a match
+// are skipped. book contains the lesson and its threshold.
 func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSession) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{withoutRoles(target)})
 	var out []lesson.Resemblance
@@ -95,8 +94,7 @@ func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []Phr
 	return out
 }
 
-// NewPhraseProposal returns a proposal for a phrase from a judge or a person, with the sessions that contain the
-// phrase.
+// NewPhraseProposal returns a proposal for a phrase from a judge or a person, with the sessions containing the phrase.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.countSessions(sessions)

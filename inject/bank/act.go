@@ -85,8 +85,8 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise replaces the text of a lesson that a program wrote in the proposal's scope. The lesson is quarantined again
-// or, with p.ActivateNow, active for one agent, the author. Slug, number, source and creation time stay.
+// Revise replaces the text of a program's lesson in the proposal's scope. The lesson is quarantined again or, with
+// p.ActivateNow, active for one agent, the author. Slug, number, source and creation time stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)

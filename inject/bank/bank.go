@@ -35,7 +35,7 @@ func newRefused(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.ValidationErrors{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits restrict what programs write, so that a single credential cannot flood operators with lessons.
+// Limits restrict what programs write, so a single credential cannot flood operators with lessons.
 type Limits struct {
 	AgentWritesPerHour  int // per agent; 0 means 60
 	TenantWritesPerHour int // per tenant; 0 means 300
@@ -63,7 +63,7 @@ type Bank struct {
 	options Options
 
 	queue   sync.Mutex      // guards waiting; no lock is taken while queue is held
-	waiting []*pendingWrite // writes that the next holder of mu commits in one step
+	waiting []*pendingWrite // writes that mu's next holder commits in one step
 
 	mu            sync.Mutex    // serializes this process's commits; guards texts and archivedTexts
 	texts         *lesson.Texts // parsed unarchived texts
@@ -168,7 +168,7 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event returns e with the fields that every event about l has.
+// event returns e with the fields common to every event about l.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent

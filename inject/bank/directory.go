@@ -41,8 +41,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a directory lock. New texts are written atomically before old texts are removed, so
-// that a moved lesson always has a file.
+// Commit applies a change under a directory lock. New texts are written atomically before old texts are removed, so a
+// moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	err := d.commit(c)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {

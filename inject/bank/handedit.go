@@ -12,7 +12,7 @@ const (
 	actionEdit   = "edit"
 	actionCreate = "create"
 	actionRemove = "remove"
-	actionCommit = "commit" // git commit for an edit that is already in the log
+	actionCommit = "commit" // git commit for an edit already in the log
 )
 
 const (
@@ -22,9 +22,9 @@ const (
 	allEvents      = 1 << 20 // more than every log has
 )
 
-// RecordEdits appends an event for each lesson that a person changed without precept, that is, with a text or state
-// other than in the newest event. before is the book from the previous call, or nil. origin returns a text's time and
-// author. The text is nil for a removed lesson.
+// RecordEdits appends an event for each lesson changed by a person without precept, that is, with a text or state other
+// than in the newest event. before is the book from the previous call, or nil. origin returns a text's time and author.
+// The text is nil for a removed lesson.
 //
 // RecordEdits returns the current book, and how many edits are left for a later call: edits without a git commit, and
 // edits beyond maxHandEdits.
@@ -83,7 +83,7 @@ func (o *Origin) detail() string {
 	return lesson.HandFile
 }
 
-// handEdit is a change that was made without precept and has no event yet.
+// handEdit is a change made without precept and not logged yet.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
@@ -171,7 +171,7 @@ type CautionChange struct {
 	MeanWithout                   float64 // mean reward without the lesson
 }
 
-// LoggedCautions returns the content hashes of the lessons that the audit log calls cautions, by slug.
+// LoggedCautions returns the content hashes of the lessons called cautions in the audit log, by slug.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Storage.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -190,7 +190,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges logs each change that has no event yet, because several replicas may report the same change.
+// RecordCautionChanges logs each change not logged yet, because several replicas may report the same change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.update(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Storage.Tail(ctx, allEvents)

@@ -99,7 +99,7 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest lesson number in the scope, archived or not, so that no number is used twice.
+// highestNumber returns the highest lesson number in the scope, archived or not, so no number is used twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}

@@ -6,5 +6,5 @@
 // next to the file.
 //
 // The hazard: agents and tools write entries, and people and models read the file. Each field becomes one line, without
-// secrets. A lesson from a ledger is therefore trusted less than a file that a person wrote.
+// secrets. A lesson from a ledger is therefore trusted less than a file written by a person.
 package ledger

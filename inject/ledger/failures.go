@@ -66,7 +66,7 @@ func (r *failureReader) add(at int, f Failure) {
 	}
 }
 
-// distinctFailures drops failures that the ledger would store as one entry.
+// distinctFailures drops failures that the ledger would store as the same entry.
 func (r *failureReader) distinctFailures() []Failure {
 	slices.SortStableFunc(r.found, func(a, b locatedFailure) int { return cmp.Compare(a.line, b.line) })
 	seen := map[[2]string]bool{}

@@ -64,7 +64,7 @@ type goPackage struct {
 	messages    map[string]goMessage
 	panicText   string // text of the panic that ended the process
 	panicFile   string // first project file in the panic's stack
-	lastLine    string // last line that is not blank
+	lastLine    string // last nonblank line
 }
 
 const noMessage = "the test failed without a message"

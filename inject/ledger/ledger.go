@@ -152,7 +152,7 @@ func writeFile(path string, parts ...[]byte) error {
 	return file.Write(path, mode, parts...)
 }
 
-// lock excludes other writers. The folder itself is locked, so that no lock file remains.
+// lock excludes other writers. The folder itself is locked, so no lock file remains.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

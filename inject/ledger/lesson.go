@@ -74,7 +74,7 @@ func clip(s string, n int) string {
 }
 
 // pathPhrase returns a path as a keyword. The result is "" for a long path, for a path without an extension, and for a
-// name that every project has, such as main.go.
+// name found in every project, such as main.go.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))

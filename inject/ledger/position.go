@@ -22,8 +22,8 @@ var (
 	anyError      = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
-// readPositions reads lines that begin with a location, as from compilers, vet, golangci-lint, ruff, mypy, tsc and
-// plain eslint.
+// readPositions reads lines beginning with a location, as from compilers, vet, golangci-lint, ruff, mypy, tsc and plain
+// eslint.
 func (r *failureReader) readPositions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {

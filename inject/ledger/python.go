@@ -86,7 +86,7 @@ func (r *failureReader) pySections() []pySection {
 		}
 		s := &out[len(out)-1]
 		if pyEnd.MatchString(text) {
-			out = append(out, pySection{}) // for lines that belong to no section
+			out = append(out, pySection{}) // for lines outside every section
 			continue
 		}
 		if m := pyMessage.FindStringSubmatch(text); m != nil && s.message == "" {

@@ -17,7 +17,7 @@ type section struct {
 	found      bool
 	start, end int    // from after the heading to the next heading at the same or a higher level
 	lastEnd    int    // end of the last nonblank line
-	closer     string // closes a code fence or comment that is open at the end; "" for none
+	closer     string // closes a code fence or comment left open at the end; "" for none
 	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
@@ -51,7 +51,7 @@ func findSection(text []byte) section {
 	return s
 }
 
-// updateFence returns the marker for closing the fence or comment that is open after a line; "" for none. closer is the
+// updateFence returns the marker for closing the fence or comment left open after a line; "" for none. closer is the
 // value before the line.
 func updateFence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")

@@ -30,7 +30,7 @@ const (
 	Stopped   State = "stopped"  // by a person
 )
 
-// RegisteredSection is a section that a person registered for measurement. Each version of the text has an entry.
+// RegisteredSection is a section registered by a person for measurement. Each version of the text has an entry.
 type RegisteredSection struct {
 	File           string  `json:"file"`    // last element in the file path
 	Section        string  `json:"section"` // section name in the file
@@ -42,7 +42,7 @@ type RegisteredSection struct {
 	Verdict        string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
 	Picks            int64   `json:"picks,omitempty"`  // rewarded sessions in the planned trial; 0 if no trial is planned
-	DetectableEffect float64 `json:"detect,omitempty"` // effect that the planned trial can detect, in hundredths of the reward
+	DetectableEffect float64 `json:"detect,omitempty"` // smallest effect detected by the planned trial, in hundredths of the reward
 
 	Forbids string    `json:"forbids,omitempty"` // prohibition in a section registered with --force
 	Added   time.Time `json:"added"`
@@ -126,8 +126,8 @@ func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	return r
 }
 
-// Delay moves the starts by d, and returns r. After the delay, all replicas know a section, so that no session loses
-// the section on one replica only.
+// Delay moves the starts by d, and returns r. After the delay, all replicas know a section, so no session loses the
+// section on one replica only.
 func (r *Registry) Delay(d time.Duration) *Registry {
 	for i := range r.starts {
 		r.starts[i] = r.starts[i].Add(d)

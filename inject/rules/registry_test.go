@@ -39,7 +39,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
 	if i, ok := r.IndexOf(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("IndexOf(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
+		t.Errorf("Index(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
 

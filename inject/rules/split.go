@@ -36,7 +36,7 @@ var (
 type line struct {
 	start, end  int // offsets; end includes the line ending
 	text        string
-	level       int // level of a heading that begins here; 0 if none
+	level       int // level of a heading beginning here; 0 if none
 	title       string
 	isUnderline bool // underlines a heading on the line before
 	isCode      bool // in a code block, or a code fence

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// RulesName is the rules file name that the agents in Rules send.
+// RulesName is the name of the rules file sent by the agents in Rules.
 const RulesName = "CLAUDE.md"
 
-// RulesFile is the rules file that the agents in Rules send.
+// RulesFile is the rules file sent by the agents in Rules.
 //
 //go:embed twelve-sections.md
 var RulesFile string

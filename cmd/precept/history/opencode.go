@@ -118,7 +118,7 @@ func readOpencodeFiles(path string) (conversations []Conversation, skipped, err 
 	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
-// readFiles reads files sorted by name, that is, in the order in which they were created.
+// readFiles reads files sorted by name, which is the order in which they were created.
 func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)

@@ -42,7 +42,7 @@ func keyOf(id string) sampleKey {
 	return sampleKey(sum[:8])
 }
 
-// loadWindow returns the ids in recent files, except files that were deleted or compacted.
+// loadWindow returns the ids in recent files, except deleted or compacted files.
 func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idWindow, error) {
 	w := &idWindow{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
@@ -81,7 +81,7 @@ func (w *idWindow) add(k sampleKey) {
 	w.oldest = (w.oldest + 1) % windowIDs
 }
 
-// batch holds the rows that are not yet written to the lake.
+// batch holds the rows not yet written to the lake.
 type batch struct {
 	partitions map[string][]Row   // rows by partition folder
 	ids        map[sampleKey]bool // sample ids

@@ -1,6 +1,6 @@
 // Package lake copies a store's samples into a lake: Parquet files partitioned by date and tenant, in a directory or in
 // an S3 bucket. A crash at any point does not make the package write a recent sample id twice. To drain a store means
-// to write all samples that the lake does not have.
+// to write all samples missing in the lake.
 package lake
 
 import (
@@ -92,7 +92,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// This save changes the state file's version, so that every save by an earlier writer fails.
+	// This save changes the state file's version, so every save by an earlier writer fails.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 		f.options.Group, f.options.Storage, statePath)
 }
 
-// completePlanned writes the batch that a crash interrupted.
+// completePlanned writes a batch interrupted by a crash.
 func (f *Follower) completePlanned(ctx context.Context) error {
 	if d, ok := f.options.Storage.(directory); ok {
 		d.removeTemporary(slices.Concat(f.state.Planned.Files, f.state.Planned.Emptied))
@@ -154,7 +154,7 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// rebuildBatch builds the planned batch from the store again, so that a sample deleted while the batch waited is not
+// rebuildBatch builds the planned batch from the store again, so a sample deleted while the batch waited is not
 // written.
 func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
@@ -216,7 +216,7 @@ func isPermanent(err error) bool {
 	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &permanent)
 }
 
-// poll reads new samples, and writes a batch that is large or old.
+// poll reads new samples, and writes a large or old batch.
 func (f *Follower) poll(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -349,7 +349,7 @@ var errClaimLost = errors.New("another process drains the group")
 
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
-// claim renews a lease that is older than a quarter of claimTTL.
+// claim renews a lease older than a quarter of claimTTL.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
 	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {

@@ -13,7 +13,7 @@ type Source interface {
 	// SampleStreams returns the newest sample's position in each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
 	// SamplesAfter returns a stream's next samples, without deleted ones, between the positions after and until ("":
-	// the end). last is the position that was reached; it equals after at the end.
+	// the end). last is the position reached; it equals after at the end.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 

@@ -22,7 +22,7 @@ const (
 // in files with the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
-	Store   string            `json:"store,omitempty"` // id of the store that the lake copies
+	Store   string            `json:"store,omitempty"` // id of the copied store
 	Group   string            `json:"group"`
 	Writer  Process           `json:"writer"`            // process that wrote the file last
 	Batch   int64             `json:"batch"`             // number of the last complete batch

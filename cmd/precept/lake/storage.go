@@ -25,8 +25,8 @@ type Storage interface {
 	Get(ctx context.Context, path string) (data []byte, version string, err error)
 	// Put creates or replaces a file.
 	Put(ctx context.Context, path string, data []byte) error
-	// CompareAndSwap replaces a file that has the given version, and returns the new version. The version "" creates a
-	// file that must not exist. For a different version, the error wraps ErrChanged.
+	// CompareAndSwap replaces a file with the given version, and returns the new version. The version "" creates a file
+	// that must not exist. For a different version, the error wraps ErrChanged.
 	CompareAndSwap(ctx context.Context, path, version string, data []byte) (next string, err error)
 }
 

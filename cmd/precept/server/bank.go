@@ -17,8 +17,8 @@ import (
 // BankTimeout bounds one operation on the bank, the lesson storage.
 const BankTimeout = 10 * redisTimeout
 
-// bankURL returns the URL of the Redis that holds the lessons, or "" if the lessons are files. The configured value
-// redis:// selects the Redis in store.url, so that the password need not be configured twice.
+// bankURL returns the URL of the Redis with the lessons, or "" if the lessons are files. The configured value redis://
+// selects the Redis in store.url, so the password need not be configured twice.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):

@@ -52,8 +52,8 @@ type filteredSource struct {
 // Tenants implements distill.Source.
 func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return s.tenants(ctx) }
 
-// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so that no run
-// inherits state.
+// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so no run inherits
+// state.
 type Distiller struct {
 	Options distill.Options
 	// changed returns the tenants with sessions closed since the last call. complete is false if tenants may be

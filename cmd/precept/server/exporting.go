@@ -30,7 +30,7 @@ type ExportJob struct {
 
 // PairFeedback counts the sessions in a pair export by the feedback that pairs need.
 type PairFeedback struct {
-	Sessions int // sessions with stored exchanges that the filter selects
+	Sessions int // sessions with stored exchanges, selected by the filter
 	Rated    int // sessions with feedback from a person
 	Pairable int // sessions with a correction or a rejection by a person, as a pair needs
 }
@@ -180,7 +180,7 @@ func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Sessi
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !complete { // a text may quote a turn that was opted out
+		if f.Turn == 0 && !complete { // a text may quote an opted-out turn
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)

@@ -25,8 +25,8 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// optOutFilter is a view of a store that hides content that was opted out after it was stored. Exports, the lake, the
-// distiller, backtests and rules file scans use it.
+// optOutFilter wraps a store and hides content opted out after it was stored. Exports, the lake, the distiller,
+// backtests and rules file scans use it.
 type optOutFilter struct {
 	source    sessionSource
 	optOut    func() *sample.OptOut            // the current opt-outs
@@ -40,7 +40,7 @@ func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged
 	return optOutFilter{source, optOut, damaged}
 }
 
-// EachSession visits the sessions of tenants and agents that are not opted out.
+// EachSession visits the sessions, except those with an opted-out tenant or agent.
 func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return f.source.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
 		o := f.optOut()
@@ -135,7 +135,7 @@ func filterOptedOut(e UnfilteredReader, optOut func() *sample.OptOut, damaged fu
 	return filteredReader{e, newOptOutFilter(e, optOut, damaged), e}
 }
 
-// EachSample visits the samples that are not opted out.
+// EachSample visits the samples not opted out.
 func (e filteredReader) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	permitted := e.sampleFilter()
 	return e.samples.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {

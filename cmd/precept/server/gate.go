@@ -24,8 +24,8 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials ends the planned trials that the automatic gate has started. A lesson that is proven to help is approved,
-// and a lesson without a proof is retired. A lesson that is proven to harm stays, because the chooser rarely picks it.
+// endTrials ends the planned trials started by the automatic gate. A lesson proven to help is approved, and a lesson
+// without a proof is retired. A lesson proven to harm stays, because the chooser rarely picks it.
 //
 // If the always-valid interval shows harm, the lesson is retired before the evaluation. Trials started by a person are
 // not changed.

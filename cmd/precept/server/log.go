@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger returns a logger, and a level that a reload can change.
+// newLogger returns a logger, and the level for a reload to change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -127,7 +127,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endLongPause shortens a step's pause after a recovery, so that a new failure is logged soon.
+// endLongPause shortens a step's pause after a recovery, so a new failure is logged soon.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

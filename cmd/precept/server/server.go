@@ -25,7 +25,7 @@ import (
 // ErrCut reports that a stop cut open streams.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is the maximum time that a stop waits for handlers with cut streams.
+// CutWait is how long a stop waits for handlers with cut streams.
 const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
@@ -92,7 +92,7 @@ type Server struct {
 type inFlightRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
-	total atomic.Int64 // includes requests that have ended
+	total atomic.Int64 // includes ended requests
 }
 
 // New returns a server, and opens and starts nothing.
@@ -112,9 +112,9 @@ func (s *Server) Report(ctx context.Context, q admin.ReportQuery) (report.Report
 // Rules returns the rules file sections in effect.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
-// Run serves until ctx ends or, if Embedded is false, a signal arrives. The listeners come first, so that a start on a
-// port in use does not touch the data directory. If a start step fails, the cleanups registered with onStop undo the
-// earlier steps.
+// Run serves until ctx ends or, if Embedded is false, a signal arrives. The listeners come first, so a start on a port
+// in use does not touch the data directory. If a start step fails, the cleanups registered with onStop undo the earlier
+// steps.
 func (s *Server) Run(ctx context.Context) error {
 	listen := s.options.Listen
 	if listen == nil {

@@ -206,7 +206,7 @@ func (s *services) rewardedCounts(slug string) *[2]int64 {
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errStopScan ends a scan that has read enough sessions. It is not a failure.
+// errStopScan ends a scan after enough sessions. It is not a failure.
 var errStopScan = errors.New("enough sessions were read")
 
 // Survey implements admin.Surveyor. It reads the newest sessions first, until surveyTimeout or maxSurveySessions.

@@ -137,7 +137,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	RegisterStore(registry, st)
 	s.addWorker("recorder", st.Run)
 
-	// The learner stops after the recorder, so that it learns from the last exchanges.
+	// The learner stops after the recorder, to learn from the last exchanges, too.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.report
@@ -158,11 +158,11 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	sectionsWorker.open(ctx)
 	s.addWorker("sections of rules files", sectionsWorker.run)
 
-	// Delete old exchanges that precept export --follow has copied.
+	// Delete old exchanges copied by precept export --follow.
 	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.addWorker("old exchanges", deleter.run)
 
-	// Compile the lessons for matching by likeness, that is, by words that resemble a lesson.
+	// Compile the lessons for matching by likeness, that is, by similar words.
 	likeWorker := &likenessWorker{lessons: lessons, reader: evidence, config: s.effective.Load}
 	s.addWorker("likeness", likeWorker.run)
 

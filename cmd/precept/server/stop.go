@@ -35,7 +35,7 @@ func (s *Server) stop() error {
 // Requests returns how many requests the data listener has received.
 func (s *Server) Requests() int64 { return s.requests.total.Load() }
 
-// countRequests counts the calls to h that have not returned.
+// countRequests counts the calls to h in progress.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)

@@ -63,7 +63,7 @@ type rowCounter interface {
 	CountUnsampled(ctx context.Context) (int64, error)
 }
 
-// CommandStore is the store that a command opens and closes.
+// CommandStore is a store opened and closed by a command.
 type CommandStore interface {
 	StoreReader
 	Backend
@@ -219,7 +219,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // the line above counts, so that no second line follows immediately
+		f.logLimit.allow(label.StepStore) // the line above counts, so no second line follows immediately
 		return o, nil
 	}
 	if layout, err := db.Layout(ctx); err == nil {

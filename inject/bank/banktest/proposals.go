@@ -130,7 +130,7 @@ func mustParse(t *testing.T, text string) *lesson.Lesson {
 	return l
 }
 
-// testRefusals tests refusals, and a suspicious file that is approved only with Force.
+// testRefusals tests refusals, and a suspicious file approved only with Force.
 func testRefusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
