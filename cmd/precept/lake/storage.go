@@ -83,8 +83,8 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
-// CompareAndSwap implements Storage. A new file is created with a hard link, so that creating it fails if another
-// process was faster. Replacing an existing file is not atomic: a process on another machine may replace it at the same
+// CompareAndSwap implements Storage. A new file is created with a hard link: linking fails if another process created
+// the file first. Replacing an existing file is not atomic: a process on another machine may replace it at the same
 // moment.
 func (d directory) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	_, current, err := d.Get(ctx, name)

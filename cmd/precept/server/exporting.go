@@ -138,8 +138,8 @@ func (j *ExportJob) selectsAgent(agent string) bool {
 	return j.Agent == "" || j.Agent == agent
 }
 
-// sessions selects sessions. If the filter has families, qualities or a lesson, at least one of the session's samples
-// must match it.
+// sessions selects sessions. If the filter has families, qualities or a lesson, at least one sample in the session must
+// match.
 func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}

@@ -83,7 +83,7 @@ func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID
 	return late.VisibleFeedback(entries), nil
 }
 
-// lateOptOut returns a session's opt-outs after the content was stored; nil if an exchange is damaged.
+// lateOptOut returns the opt-outs since a session's content was stored; nil if an exchange is damaged.
 func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := f.optOut()
 	var list []sample.Exchange

@@ -16,7 +16,7 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials that proposed lessons start without approval in the mode distill.gate: auto.
+// trialGate ends the trials that proposed lessons started without approval in the mode distill.gate: auto.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library

@@ -27,7 +27,7 @@ func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
-// setLevel sets the level with a name, and ignores an unknown name.
+// setLevel sets the named level, and ignores an unknown name.
 func setLevel(v *slog.LevelVar, name string) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(name)) == nil {
