@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A wrong first word may be the name from before a renaming.
+// A wrong first word may be the declared name before a rename.
 func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0
@@ -20,7 +20,7 @@ func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 			}
 			checked++
 			if first := strings.Trim(words[0], ",.:;`"); identifier.MatchString(first) && !slices.Contains(declared, first) {
-				t.Errorf("%s: comment of %s begins with %s, want the declared name", name, strings.Join(declared, ", "), first)
+				t.Errorf("%s: comment for %s begins with %s, want the declared name", name, strings.Join(declared, ", "), first)
 			}
 		}
 		for _, d := range file.Decls {

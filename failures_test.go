@@ -17,7 +17,7 @@ var (
 	errorValue  = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
-// A message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
+// A message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the CI output.
 func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
@@ -25,7 +25,7 @@ func TestFailureMessagesHaveWords(t *testing.T) {
 			n, faults := wordlessFailures(t, name, textOf(t, name))
 			calls += n
 			for _, fault := range faults {
-				t.Errorf(`%s: failure message consists of values only; write "got X, want Y"`, fault)
+				t.Errorf(`%s: failure message has only values; write "got X, want Y"`, fault)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func f() {
 	}
 }
 
-// wordlessFailures returns the positions of messages without a word. A lone error is accepted, as in t.Fatal(err)
+// wordlessFailures returns the positions where a message has no word. A lone error is accepted, as in t.Fatal(err)
 // after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
@@ -110,8 +110,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the only argument is an error, and the innermost if statement compares a value with
-// nil. A call outside of every if statement or in an else branch is accepted as well.
+// isLoneError reports whether the only argument is an error, and the innermost if statement compares a value with nil.
+// A call outside every if statement or in an else branch is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

@@ -160,7 +160,7 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-// checkDocumented fails the test for each name that only the code has or only the page lists. property describes the
+// checkDocumented fails the test for each name found only in the code or only on the page. property describes the
 // names, such as "is a lock".
 func checkDocumented(t *testing.T, property string, got map[string]bool, documented [][]string) {
 	t.Helper()
@@ -178,12 +178,12 @@ func checkDocumented(t *testing.T, property string, got map[string]bool, documen
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !got[name] {
-			t.Errorf("docs/ARCHITECTURE.md says that %s %s, which is not so in the code", name, property)
+			t.Errorf("docs/ARCHITECTURE.md says that %s %s, but the code disagrees", name, property)
 		}
 	}
 }
 
-// goroutineFiles returns the files with a go statement or a call of a method such as sync.WaitGroup.Go.
+// goroutineFiles returns the files with a go statement or a call to a method such as sync.WaitGroup.Go.
 func goroutineFiles(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -261,8 +261,8 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// Templates call methods by name, so that the linker keeps every exported method of every library. This made the
-// binary 9 MB larger (decision 48).
+// Templates call methods by name, so the linker keeps every exported method in every library. This made the binary 9 MB
+// larger (decision 48).
 func TestProgramDoesNotUseTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
@@ -275,7 +275,7 @@ func TestProgramDoesNotUseTemplates(t *testing.T) {
 	}
 }
 
-// tools/sbom is exempt, because its main call needs the files of a release.
+// tools/sbom is exempt, because the main call needs release files.
 func TestPackagesHaveAnExample(t *testing.T) {
 	exempt := []string{"tools/sbom"}
 	packages, examples := map[string]bool{}, map[string]bool{}

@@ -17,8 +17,8 @@ import (
 
 const module = "precept"
 
-// layers lists the top-level folders from the lowest layer to the highest. A package may import packages of lower
-// layers and, inside its own folder, packages that order lists before it.
+// layers lists the top-level folders from the lowest layer to the highest. A package may import packages from lower
+// layers and, inside its own folder, packages listed earlier in order.
 func layers() [][]string {
 	return [][]string{
 		{"bandit", "configs", "docs", "internal"},
@@ -31,7 +31,7 @@ func layers() [][]string {
 	}
 }
 
-// order lists the packages of each folder that has several, from the lowest row to the highest. Packages of the same
+// order lists the packages in each folder that has several, from the lowest row to the highest. Packages in the same
 // row must not import each other.
 func order() map[string][][]string {
 	return map[string][][]string{
@@ -44,8 +44,8 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports inside a layer. The record of a session holds an assignment, a type of
-// package trial. Package configs suggests known keys with spell, and reads the key prices with price.
+// sameLayerImports lists the permitted imports inside a layer. A session record holds an assignment, a type in package
+// trial. Package configs suggests known keys with spell, and reads the key prices with price.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -74,8 +74,8 @@ func placeOf(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests may import a package. Test support may import the packages which
-// store/sqlite may import.
+// isTestSupport reports whether only tests may import a package. Test support may import everything that store/sqlite
+// may import.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
@@ -125,7 +125,7 @@ func importers() map[string][]string {
 }
 
 // separatedPackages lists packages that must not import another package, directly or indirectly. Effects and verdicts
-// must not depend on the beliefs of package bandit.
+// must not depend on the beliefs in package bandit.
 func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -158,7 +158,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 		t.Errorf("unused entry in importers: %s", v)
 	}
 	for _, v := range forbiddenChains(sources) {
-		t.Errorf("forbidden chain of imports: %s", v)
+		t.Errorf("forbidden import chain: %s", v)
 	}
 }
 
@@ -175,7 +175,7 @@ func forbiddenChains(sources []source) []string {
 	var out []string
 	for from, to := range separatedPackages() {
 		if !seen[from] || !seen[to] {
-			out = append(out, from+" must not reach "+to+", and one of them is not a package")
+			out = append(out, from+" must not reach "+to+", but one is not a package")
 		}
 		if chain := route(imports, from, to, map[string]bool{}); chain != nil {
 			out = append(out, from+" must not reach "+to+": "+strings.Join(chain, " imports "))
@@ -296,7 +296,7 @@ func violation(s source, imported string) string {
 
 func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.test {
-		return "" // an external test of the package
+		return "" // an external test package
 	}
 	if isTestSupport(to) {
 		if isSystemTest(s.pkg) || s.test && !isSystemTest(to) {
@@ -317,13 +317,13 @@ func moduleImportFault(s source, to string) string {
 	}
 	switch {
 	case target.layer > here.layer:
-		return "imports " + to + ", which is in a higher layer"
+		return "imports " + to + " in a higher layer"
 	case target.layer < here.layer || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
 		return ""
 	case target.folder != here.folder:
-		return "imports " + to + ", a folder of the same layer"
+		return "imports " + to + " in the same layer"
 	case target.row >= here.row:
-		return "imports " + to + ", which is not below it in the folder"
+		return "imports " + to + " not listed before it in order"
 	default:
 		return ""
 	}
@@ -337,7 +337,7 @@ func forbiddenLibrary(s source, imported string) string {
 		if slices.Contains(where, s.pkg) || (s.test && slices.Contains(where, "test")) {
 			return ""
 		}
-		return fmt.Sprintf("imports %s, which only %s may import", imported, strings.Join(where, ", "))
+		return fmt.Sprintf("imports %s, permitted only in %s", imported, strings.Join(where, ", "))
 	}
 	return "imports " + imported + ", a library without a row in importers"
 }
@@ -385,17 +385,17 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	}
 	want := []string{
 		"attic/a.go: the package attic has no layer; add the package to layers",
-		"bandit/row.go: imports bandit/report, which is not below it in the folder",
-		"inject/json.go: imports github.com/tidwall/gjson, which only internal/wire, cmd/precept may import",
-		"inject/rapid.go: imports pgregory.net/rapid, which only test, store/storetest may import",
-		"internal/sample/row.go: imports internal/session, which is not below it in the folder",
-		"internal/sample/sideways.go: imports bandit/trial, a folder of the same layer",
-		"internal/wire/sideways.go: imports configs, a folder of the same layer",
-		"internal/wire/sideways_test.go: imports configs, a folder of the same layer",
-		"internal/wire/up.go: imports proxy, which is in a higher layer",
+		"bandit/row.go: imports bandit/report not listed before it in order",
+		"inject/json.go: imports github.com/tidwall/gjson, permitted only in internal/wire, cmd/precept",
+		"inject/rapid.go: imports pgregory.net/rapid, permitted only in test, store/storetest",
+		"internal/sample/row.go: imports internal/session not listed before it in order",
+		"internal/sample/sideways.go: imports bandit/trial in the same layer",
+		"internal/wire/sideways.go: imports configs in the same layer",
+		"internal/wire/sideways_test.go: imports configs in the same layer",
+		"internal/wire/up.go: imports proxy in a higher layer",
 		"store/nowhere.go: attic has no layer",
-		"store/own.go: imports store, which is not below it in the folder",
-		"store/storetest/up.go: imports store/sqlite, which is not below it in the folder",
+		"store/own.go: imports store not listed before it in order",
+		"store/storetest/up.go: imports store/sqlite not listed before it in order",
 		"store/support.go: store/storetest is for tests only",
 		"store/unknown.go: imports example.org/lib, a library without a row in importers",
 		"store/whole_test.go: test/harness is for tests only",
@@ -441,7 +441,7 @@ func TestReachingFindsIndirectImports(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
-	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
+	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, but one is not a package" {
 		t.Errorf("missing packages: got %q, want 3 faults, the first about bandit/report", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the maximum width of a line in a comment or in the documentation. Table rows, code blocks and lone
-// addresses may be wider.
+// columns is the maximum line width in comments and in the documentation. Table rows, code blocks and lone addresses
+// may be wider.
 const columns = 120
 
 func TestCommentsFitMaximumWidth(t *testing.T) {
@@ -55,7 +55,7 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 	}
 }
 
-// walk returns the files of the project with the given ending, except for those in bin and in hidden folders.
+// walk returns the project files with the given ending, except in bin and in hidden folders.
 func walk(t *testing.T, ending string) []string {
 	t.Helper()
 	var files []string

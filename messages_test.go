@@ -24,7 +24,7 @@ const (
 	metricHelp  = "metric"
 	helpText    = "help"
 	consoleLine = "console"
-	otherError  = "error" // of another package; the caller adds the object
+	otherError  = "error" // from another package; the caller adds the object
 )
 
 // With -v the test prints all messages for a manual check: a message should name the object, the fact and the remedy,
@@ -41,7 +41,7 @@ func TestMessagesFollowRules(t *testing.T) {
 	}
 	for kind, minimum := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < minimum {
-			t.Errorf("found %d messages of kind %s, want at least %d", counts[kind], kind, minimum)
+			t.Errorf("%d messages found with kind %s, want at least %d", counts[kind], kind, minimum)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func messageFaults(m message) (faults []string) {
 	case !isPlain:
 	case m.kind == metricHelp:
 		if !unicode.IsUpper(first) && first != '1' || !strings.HasSuffix(text, ".") {
-			faults = append(faults, "the help of a metric is a sentence: upper case, full stop")
+			faults = append(faults, "metric help is a sentence: upper case, full stop")
 		}
 	case unicode.IsUpper(first) && !messageGoName.MatchString(text):
 		faults = append(faults, "the message begins in upper case")
@@ -182,7 +182,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literalText returns "..." for each part of a concatenation that is not a literal.
+// literalText returns "..." for each non-literal part in a concatenation.
 func literalText(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

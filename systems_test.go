@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The program is released for Linux, macOS and Windows, but the tests do not run on all of these systems.
+// The program is released for Linux, macOS and Windows, but the tests do not run on all three.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 			}
 		})
 		if !syscallNames["SIGTERM"] {
-			t.Fatalf("found no SIGTERM in package syscall of %s", system)
+			t.Fatalf("found no SIGTERM in package syscall for %s", system)
 		}
 		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {

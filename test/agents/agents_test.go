@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript returns the steps of loopScript and of the follow-up turn. The follow-up repeats no command: gptme asks
-// for the next step itself, so a repetition would be a second loop.
+// agentScript returns the steps in loopScript and a follow-up turn. The follow-up repeats no command: gptme asks for
+// the next step itself, so a repetition would be a second loop.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "cat README.md"}, harness.Step{Text: "The other script works."})
 }
@@ -34,8 +34,8 @@ func agentFaults() []harness.Fault {
 	}
 }
 
-// TestAgents runs real agents directly against the scripted model and through precept, and prints a row of results
-// for each agent. It takes hours. tools/agents.sh installs the agents.
+// TestAgents runs real agents directly against the scripted model and through precept, and prints a result row per
+// agent. It takes hours. tools/agents.sh installs the agents.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -61,7 +61,7 @@ func TestAgents(t *testing.T) {
 			fmt.Println(r.line()) // a run takes hours: an abort must not lose the finished rows
 		})
 	}
-	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
+	fmt.Print(matrix(rows)) // not t.Log: the matrix is the run's result
 }
 
 func (r *row) measure(t *testing.T, a *agent) {
@@ -144,8 +144,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.checkInterrupt(tr, agentEnded)
 }
 
-// measureCompaction makes an agent shorten its history: the model reports a long prompt as usage, or refuses a
-// request as too long.
+// measureCompaction makes an agent shorten the history: the model reports a long prompt as usage, or refuses a request
+// as too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -153,7 +153,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	if a.compactsOnOverflow {
 		faults = []harness.Fault{{Name: "overflow", Status: 400, Overflow: true}}
 	} else {
-		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // some agents shorten their history during the task, others at its end
+		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // some agents shorten the history during the task, others at the end
 	}
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	direct.runWithCompaction()
@@ -163,7 +163,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.checkCompaction(direct, through)
 }
 
-// sandboxedAgent is an agent with its own home and project. The tap records its requests and forwards them to
+// sandboxedAgent is an agent with a private home and project. The tap records the requests and forwards them to
 // precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t     *testing.T
@@ -175,11 +175,10 @@ type sandboxedAgent struct {
 	interrupt     <-chan struct{}
 	exitCodes     []int
 	outputs       []string
-	requestsAtEnd []int // requests that had reached the model at the end of each call
+	requestsAtEnd []int // requests that had reached the model when each call ended
 }
 
-// newSandboxedAgent returns an agent that sends its requests to the model. After startPrecept, they go through
-// precept.
+// newSandboxedAgent returns an agent that sends requests directly to the model until startPrecept is called.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
@@ -222,7 +221,7 @@ func (s *sandboxedAgent) ask(text string, resume bool) {
 	s.exitCodes, s.outputs, s.requestsAtEnd = append(s.exitCodes, code), append(s.outputs, out), append(s.requestsAtEnd, len(s.requests()))
 }
 
-// requests returns the requests that reached the model. A request that precept sent twice is returned once.
+// requests returns the requests that reached the model. A request sent twice by precept is returned once.
 func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(s.model.GenerationRequests(), func(a harness.ModelRequest) bool {

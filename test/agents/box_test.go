@@ -28,7 +28,7 @@ type sandbox struct {
 
 func newSandbox(t *testing.T, base string) *sandbox {
 	t.Helper()
-	// t.TempDir would fail the test if a daemon of the agent writes while the directory is removed.
+	// t.TempDir would fail the test if an agent daemon writes while the directory is removed.
 	dir, err := os.MkdirTemp("", "precept-agent-")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func (s *sandbox) writeFile(name, text string) {
 	}
 }
 
-// call runs a command of the agent in its own process group, so that child processes end with the command. A value in
+// call runs an agent command in a separate process group, so that child processes end with the command. A value in
 // interrupt makes call send ^C.
 func (s *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	s.t.Helper()

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // slug of the lesson for the task
-	errorSlug = "read-the-message"   // slug of the lesson for the tool error
+	taskSlug  = "[check-the-target]" // task lesson
+	errorSlug = "read-the-message"   // tool error lesson
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
-// The methods of row in this file compare the requests that reach the model with the requests that the agent sent,
-// and with those of a direct run (a run without precept). A main request asks for the next step of the task; a side
-// request asks for a title or a summary. A block is a text that precept inserts: a lesson or a loop warning.
+// The row methods in this file compare the requests that reach the model with the agent's requests and with the
+// requests in a direct run (a run without precept). A main request asks for the next step in the task; a side request
+// asks for a title or a summary. A block is text that precept inserts: a lesson or a loop warning.
 
 func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "%v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
-		problemUnless(slices.Max(direct.exitCodes) == 0, "exit codes of the direct run: %v: %s", direct.exitCodes, direct.outputs))...)
+		problemUnless(slices.Max(direct.exitCodes) == 0, "direct run: exit codes %v: %s", direct.exitCodes, direct.outputs))...)
 	var control row // checkBlocks must find faults in a direct run, which has no blocks
 	control.checkBlocks(direct)
 	r.set("control", "", problemUnless(control.cells["lesson"].problem != "" && (direct.agent.editsWithoutTools || control.cells["loop"].problem != ""), "checkBlocks finds no fault in a direct run"))
@@ -52,7 +52,7 @@ func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	return sent.Items()
 }
 
-// checkLists checks that each request repeats the list of the previous request, unless the agent changed it.
+// checkLists checks that each request repeats the previous request's list, unless the agent changed it.
 func (r *row) checkLists(tr *sandboxedAgent) {
 	if tr.agent.sendsDeltas {
 		r.notApplicable("prefix")
@@ -67,7 +67,7 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 		case extends(before.Items(), after.Items()):
 			stable++
 		case extends(tr.listSent(before), tr.listSent(after)):
-			problems = append(problems, fmt.Sprintf("request %d does not begin with the list of request %d, although the agent's request does", i, i-1))
+			problems = append(problems, fmt.Sprintf("request %d does not begin with request %d's list, although the agent's request does", i, i-1))
 		}
 	}
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), problems...)
@@ -103,7 +103,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 }
 
 func equalWithoutBlocks(got, sent string) bool {
-	const anchorLength = 200 // number of equal bytes by which the end of a block is found
+	const anchorLength = 200 // equal bytes that mark a block's end
 	for {
 		n := 0
 		for n < len(got) && n < len(sent) && got[n] == sent[n] {
@@ -113,8 +113,7 @@ func equalWithoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// A block may begin with the same bytes as the text after it, so search for the end of the block, not its
-		// beginning.
+		// A block may begin with the same bytes as the text after it, so search for the end, not the beginning.
 		piece := strings.Index(got, sent[:min(anchorLength, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -146,7 +145,7 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 		names = append(names, tr.tap.agentRequest(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
+	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "request sessions: got %q, want one session", names))...)
 }
 
 func (r *row) checkNewSession(tr *sandboxedAgent) {
@@ -160,7 +159,7 @@ func (r *row) checkNewSession(tr *sandboxedAgent) {
 	for i := range now {
 		s := tr.tap.agentRequest(&now[i]).session
 		problems = append(problems,
-			problemUnless(s != old, "request %d belongs to the session of the first conversation", i),
+			problemUnless(s != old, "request %d belongs to the first conversation's session", i),
 			problemUnless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
@@ -170,7 +169,7 @@ func (r *row) checkNewSession(tr *sandboxedAgent) {
 	r.set("new", "", nonEmpty(problems...)...)
 }
 
-// checkRestart checks the second call, which resumes the conversation after a restart of precept.
+// checkRestart checks the second call, in which the agent resumes the conversation after precept restarts.
 func (r *row) checkRestart(tr *sandboxedAgent) {
 	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
@@ -182,7 +181,7 @@ func (r *row) checkRestart(tr *sandboxedAgent) {
 		problemUnless(tr.exitCodes[1] == 0, "exit %d: %s", tr.exitCodes[1], tr.outputs[1]),
 		problemUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
 		problemUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		problemUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		problemUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
@@ -204,7 +203,7 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 		}
 		last := tr.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
-		for k := 1; k < len(mains); k++ { // the first requests of the agents may be equal, so their session is not checked
+		for k := 1; k < len(mains); k++ { // the agents' first requests may be equal, so their session is not checked
 			s := tr.tap.agentRequest(&mains[k]).session
 			problems = append(problems, problemUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
@@ -225,7 +224,7 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
 		total += n
-		// qwen sometimes loses the output of a command.
+		// qwen sometimes loses a command's output.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))
@@ -238,7 +237,7 @@ func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var problems []string
 	select {
 	case disconnected := <-tr.model.Disconnected:
-		problems = append(problems, problemUnless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
+		problems = append(problems, problemUnless(disconnected.Sub(agentEnded) < time.Second, "model noticed the disconnect %s after the agent ended, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
 		problems = append(problems, "the model noticed no disconnect within 5s")
 	}
@@ -299,8 +298,8 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 		problemUnless(slices.Max(tr.exitCodes) == 0, "exit %v: %s", tr.exitCodes, tr.outputs),
 		problemUnless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
 		problemUnless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
-		problemUnless(seen == 0, "refusals that the agent got: %d, want 0", seen),
-		problemUnless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
+		problemUnless(seen == 0, "refusals received by the agent: got %d, want 0", seen),
+		problemUnless(counted == 1, "refusals counted by precept: got %d, want 1", counted))...)
 }
 
 func (s *sandboxedAgent) hasCompacted() bool {

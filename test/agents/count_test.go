@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns the metrics of precept by name, each as the sum over all labels.
+// counters returns precept's metrics by name, each summed over all labels.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.AdminURL+"/metrics", "e2e-token")

@@ -99,7 +99,7 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 	}
 	for i := 1; i < len(through.mainRequests); i++ {
 		if !extends(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
-			t.Errorf("request %d does not begin with the list of request %d:\n%[4]s\n%[3]s", i, i-1, through.mainRequests[i-1].Raw, through.mainRequests[i].Raw)
+			t.Errorf("request %d does not begin with request %d's list:\n%[4]s\n%[3]s", i, i-1, through.mainRequests[i-1].Raw, through.mainRequests[i].Raw)
 		}
 	}
 	last := through.mainRequests[len(through.mainRequests)-1].Raw
@@ -184,7 +184,7 @@ func clientCommand(t *testing.T, needs, program, mode string) (argv []string, en
 func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // most of the time is the start of an interpreter
+			t.Parallel() // most of the time goes into starting an interpreter
 			argv, env := clientCommand(t, c.needs, c.program, c.mode)
 			m := harness.NewModel(t, loopScript())
 			direct := runClient(t, m, m.URL, argv, env)
@@ -192,13 +192,13 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 			through := runClient(t, m, p.DataURL, argv, env)
 			compareRuns(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
-				t.Errorf("output of the client = %q, want the answer of the model", through.out)
+				t.Errorf("client output = %q, want the model's answer", through.out)
 			}
 		})
 	}
 }
 
-// After a stream that the model truncates, the SDK reports an error and does not retry.
+// After a truncated stream, the SDK reports an error and does not retry.
 func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {FirstRequest: 1, Times: 1, Status: 429}, "500": {FirstRequest: 2, Times: 1, Status: 500}, "cut": {FirstRequest: 2, Times: 1, Cut: true},

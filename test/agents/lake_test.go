@@ -131,7 +131,7 @@ func startS3(t *testing.T) (endpoint string) {
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); _ = out.Close() })
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	harness.Eventually(t, "the address of the S3 server", func() bool {
+	harness.Eventually(t, "the S3 server's address", func() bool {
 		text, _ := os.ReadFile(log)
 		endpoint = address.FindString(string(text))
 		return endpoint != ""
@@ -140,7 +140,7 @@ func startS3(t *testing.T) (endpoint string) {
 	return endpoint
 }
 
-// samplesInBucket returns a line for each prefix: the numbers of rows and of distinct sample ids of the lake.
+// samplesInBucket returns a line per prefix with two counts: rows and distinct sample ids in the lake.
 func samplesInBucket(t *testing.T, endpoint string, prefixes ...string) string {
 	t.Helper()
 	read := `import sys, pyarrow.fs as fs, pyarrow.dataset as ds
@@ -177,7 +177,7 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	}
 }
 
-// While one write of an export is delayed, a second process exports the same store. The delayed process must fail.
+// While an export's write is delayed, a second process exports the same store. The delayed process must fail.
 func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)
@@ -217,12 +217,12 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 		}
 		prefixes = append(prefixes, prefix)
 		if code != 1 || !strings.Contains(stderr, "another process has taken over") {
-			t.Errorf("process with a delay of write %d: got exit code %d, standard error %q, want 1 and \"another process has taken over\"", writes, code, stderr)
+			t.Errorf("export with write %d delayed: got exit code %d, standard error %q, want 1 and \"another process has taken over\"", writes, code, stderr)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {
 		if got != "4 4" {
-			t.Errorf("rows and distinct samples after a delay of write %d: got %s, want 4 4", i+1, got)
+			t.Errorf("rows and distinct samples after write %d was delayed: got %s, want 4 4", i+1, got)
 		}
 	}
 }

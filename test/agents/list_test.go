@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// agent is one row of the matrix of results.
+// agent is one row in the results matrix.
 type agent struct {
 	name    string
 	prepare func(b *sandbox)
-	// ask returns the command of a turn. With inProcess, one command runs both turns.
+	// ask returns the command for a turn. With inProcess, one command runs both turns.
 	ask                func(b *sandbox, words string, resume bool) []string
 	inProcess          bool
 	program            string                            // if the program is missing, the row is skipped
@@ -21,7 +21,7 @@ type agent struct {
 	compactsOnOverflow bool                              // shortens the history when the API refuses a request as too long
 	triesWebSocket     bool
 	dropsFailedTurn    bool   // the turn after a failed turn is a new conversation
-	rules              string // name of the agent's rules file; "" if none
+	rules              string // rules file name; "" if none
 	sendsDeltas        bool   // the provider keeps the history
 }
 
@@ -99,7 +99,7 @@ func codex(mode string) agent {
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
-			if mode != "default" { // the default model gets its tools in an item of the list
+			if mode != "default" { // the default model gets the tools in a list item
 				common += "model = \"gpt-5-codex\"\n"
 			}
 			if mode == "builtin" {

@@ -44,7 +44,7 @@ func (a *agent) runLoad(t *testing.T) {
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowdSize)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
-		t.Fatalf("crowd of agents: got exit code %d, output %s, want 0", code, out)
+		t.Fatalf("agent crowd: got exit code %d, output %s, want 0", code, out)
 	}
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
@@ -56,7 +56,7 @@ func (a *agent) runLoad(t *testing.T) {
 			t.Errorf("%s = %d, want %d", name, got[name], want)
 		}
 	}
-	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may exceed its limit of 25 ms
+	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may exceed the 25 ms limit
 		t.Logf("%d steps failed open", n)
 	}
 	rewardSessions(t, p, names)
@@ -65,7 +65,7 @@ func (a *agent) runLoad(t *testing.T) {
 
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the main requests by the first answer of the model. Each group must be one session.
+// sessionsOfCrowd groups the main requests by the model's first answer. Each group must be one session.
 func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}

@@ -100,7 +100,7 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a Python program. tools/agents.sh installs its libraries in folder.
+// framework is a Python program. tools/agents.sh installs the libraries in folder.
 type framework struct {
 	name, folder, file string
 	env                []string

@@ -79,8 +79,8 @@ func (s *sandboxedAgent) writeRulesFile(name string) string {
 	return file
 }
 
-// withoutSection returns a body without the first occurrence of a section, and the number of occurrences in all
-// JSON encodings that agents use.
+// withoutSection returns body without the first occurrence of section, and the occurrence count in all JSON encodings
+// that agents use.
 func withoutSection(body, section string) (without string, places int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {

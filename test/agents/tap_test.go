@@ -15,14 +15,14 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader is a header with the number of the agent's request. The checks compare that request with the request that
+// tapHeader is the header with the agent's request number. The checks compare the agent's request with the request that
 // reaches the model.
 const tapHeader = "X-Tap"
 
 // tap is a proxy between the agent and precept, or in a direct run between the agent and the model.
 type tap struct {
 	*httptest.Server
-	name   string // distinguishes the taps of a model
+	name   string // distinguishes taps that share a model
 	mu     sync.Mutex
 	target *url.URL
 	sent   []sentRequest
@@ -32,7 +32,7 @@ type sentRequest struct {
 	method, path string
 	body         []byte
 	status       int
-	session      string // header Precept-Session of the response
+	session      string // Precept-Session response header
 }
 
 func newTap(t *testing.T, target string) *tap {

@@ -21,7 +21,7 @@ type branchingChat struct {
 	url      func() string
 	list     []harness.Object
 	mu       sync.Mutex
-	requests map[string]int // number of requests, by session
+	requests map[string]int // request count by session
 }
 
 func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harness.Object {
@@ -173,7 +173,7 @@ func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill 
 		}
 	}
 	if len(faulty) > 0 {
-		t.Errorf("number of requests without exactly one lesson, by conversation: got %v, want none", faulty)
+		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", faulty)
 	}
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowdSize, "precept_lessons_injected_total": crowdSize, "precept_sessions_excluded_total": 0} {

@@ -53,7 +53,7 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 				}
 				status, reply, name := postAsSender(t, p.DataURL+"/v1/chat/completions", sender, `{"messages":[`+list+`]}`)
 				if status != http.StatusOK {
-					t.Errorf("chat request of %q: got status %d, reply %s, want 200", sender, status, reply)
+					t.Errorf("chat request from %q: got status %d, reply %s, want 200", sender, status, reply)
 				}
 				names[i] = name
 				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
@@ -113,7 +113,7 @@ func postAsSender(t *testing.T, url, sender, body string) (status int, reply, se
 
 func waitForReport(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
+	harness.Eventually(t, fmt.Sprintf("%d sessions with the lesson in the report", want), func() bool {
 		_, body := harness.Get(t, p.AdminURL+"/api/report"+query, "e2e-token")
 		var rep struct {
 			Lessons []struct {

@@ -29,20 +29,20 @@ import (
 	"precept/store"
 )
 
-// The size of the store if PRECEPT_PAINT is not set.
+// The store size if PRECEPT_PAINT is not set.
 const (
 	paintLessons  = 200
 	paintSessions = 4000
 	paintDays     = 60
 )
 
-// paintSize returns the size of the store. make paint sets PRECEPT_PAINT="2000 1000000".
+// paintSize returns the store size. make paint sets PRECEPT_PAINT="2000 1000000".
 func paintSize(t *testing.T) (lessons, sessions int) {
 	t.Helper()
 	lessons, sessions = paintLessons, paintSessions
 	if text := os.Getenv("PRECEPT_PAINT"); text != "" {
 		if _, err := fmt.Sscan(text, &lessons, &sessions); err != nil {
-			t.Fatalf("PRECEPT_PAINT: %v; want the numbers of lessons and sessions, such as \"2000 1000000\"", err)
+			t.Fatalf("PRECEPT_PAINT: %v; want lesson and session counts, such as \"2000 1000000\"", err)
 		}
 	}
 	return lessons, sessions
@@ -72,7 +72,7 @@ func TestFirstPaint(t *testing.T) {
 	copies := nSessions/seeds - 1
 	start := time.Now()
 	multiplySessions(t, filepath.Join(dir, "precept.db"), copies)
-	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(start).Round(time.Second))
+	t.Logf("%d sessions for %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(start).Round(time.Second))
 
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList
@@ -92,7 +92,7 @@ func TestFirstPaint(t *testing.T) {
 	rows := min(nLessons, 100)
 	for _, page := range []struct {
 		path, css string
-		minimum   int // number of elements
+		minimum   int // element count
 	}{
 		{"/", "tbody th.name", min(nLessons, 25)},
 		{"/lessons", "tbody th.name", rows},
@@ -121,7 +121,7 @@ func TestFirstPaint(t *testing.T) {
 	}
 }
 
-// firstPaint returns the time of the first contentful paint, in milliseconds from the start of the navigation.
+// firstPaint returns the first contentful paint, in milliseconds since the navigation started.
 func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
@@ -129,16 +129,16 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 		t.Fatalf("navigation to %s: got error %v, want none", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
-		t.Fatalf("first paint of %s: got error %v, want a paint within a minute", address, err)
+		t.Fatalf("firstPaint(%s) error = %v, want a paint within a minute", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {
-		t.Fatalf("first paint of %s: got %v ms, error %v, want more than 0 ms and no error", address, ms, err)
+		t.Fatalf("firstPaint(%s) = %v ms, error %v, want more than 0 ms and no error", address, ms, err)
 	}
 	return ms
 }
 
-// seedSessions sends two sessions for each lesson, waits until all are closed, and returns their number.
+// seedSessions sends two sessions for each lesson, waits until all are closed, and returns the session count.
 func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	t.Helper()
 	p := harness.Start(t, dir, flags...)

@@ -30,10 +30,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictureLimit is the maximum size of a picture in bytes, because the pictures are kept in the repository.
+// pictureLimit is the maximum picture size in bytes. The repository keeps the pictures.
 const pictureLimit = 150 << 10
 
-// TestPictures writes screenshots of every page of the demo's dashboard, in both themes. make pictures sets
+// TestPictures writes screenshots of every page in the demo dashboard, in both themes. make pictures sets
 // PRECEPT_PICTURES to the directory.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
@@ -115,7 +115,7 @@ func playDemo(t *testing.T, sessions int) string {
 			return link
 		}
 	}
-	t.Fatal("the output of the demo ended without \"dashboard runs until\"")
+	t.Fatal("demo output ended without \"dashboard runs until\"")
 	return ""
 }
 
@@ -167,7 +167,7 @@ func openOverview(t *testing.T, link string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.New("the health page names no directory of lessons")
+	err = errors.New("health page names no lesson directory")
 	for _, k := range h.Config {
 		if k.Key == "lessons" {
 			err = os.WriteFile(filepath.Join(strings.TrimSpace(k.Value), "run-the-suite-of-the-package.md"), []byte(pictureCandidate), 0o600)
@@ -193,8 +193,8 @@ func openOverview(t *testing.T, link string) {
 	})
 }
 
-// pageAddresses returns the addresses of the pages in the navigation, of the first lesson, and of the first session
-// with an injected and a withheld lesson.
+// pageAddresses returns the addresses for the pages in the navigation, the first lesson, and the first session with an
+// injected and a withheld lesson.
 func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {
@@ -273,8 +273,8 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// reduceColours returns a smaller file with at most 256 colours. The palette starts with the most common colour of
-// each family, so that a single red word on a grey page stays red.
+// reduceColours returns a smaller file with at most 256 colours. The palette starts with the most common colour in each
+// family, so a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

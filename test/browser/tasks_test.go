@@ -29,10 +29,10 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 	for _, task := range []struct {
 		name   string
-		clicks []string // selectors of the clicked elements, in order; the first is on the overview
+		clicks []string // selectors to click, in order; the first is on the overview
 		result string   // JavaScript expression that must become true
 	}{
-		{"the costs of this week", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
+		{"this week's costs", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
 		{
 			"a benched lesson to retire", nil,
 			`[...document.querySelectorAll("main tbody tr")].some(r => r.textContent.includes("benched") && /retir/i.test(r.textContent))`,
@@ -43,7 +43,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 			`document.querySelector("main").textContent.includes("is active now") || document.body.textContent.includes("is active now")`,
 		},
 		{
-			"the author and the time of a change",
+			"a change's author and time",
 			[]string{"nav a[href='/lessons']", "main a[href^='/lessons/run-the-suite-of-the-package']"},
 			`/approved the lesson/.test(document.querySelector(".decided").textContent) && document.querySelector(".decided time") != null`,
 		},

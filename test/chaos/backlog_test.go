@@ -79,7 +79,7 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	from = time.Now()
 	for left := d.Spooled; left > 0; {
 		before := left
-		p.EventuallyEvery(300*time.Millisecond, fmt.Sprint("delivery of the rest of ", before), func() bool {
+		p.EventuallyEvery(300*time.Millisecond, fmt.Sprintf("fewer than %d rows in the outbox", before), func() bool {
 			left = harness.Doctor(t, dir).Spooled
 			return left < before
 		})
@@ -87,6 +87,6 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	t.Logf("%d exchanges: ready after %v (with an empty directory: %v), delivered %v later; doctor took %v", n, elapsed, first, time.Since(from), doctorTook)
 	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
-		t.Errorf("doctor after the delivery: got %+v, want the Spooled and the Admitted of %+v as Stored and Admitted", after, d)
+		t.Errorf("doctor after the delivery: got %+v, want Stored and Admitted equal to Spooled and Admitted in %+v", after, d)
 	}
 }

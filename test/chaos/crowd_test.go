@@ -54,7 +54,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 		ended = append(ended, harness.Stream(t, p.DataURL))
 	}
 	if status, _ := harness.Get(t, p.AdminURL+"/healthz", ""); status != http.StatusOK {
-		t.Errorf("/healthz of the admin listener: got status %d, want 200", status)
+		t.Errorf("admin listener's /healthz: got status %d, want 200", status)
 	}
 	close(finish)
 	for _, c := range ended {
@@ -99,8 +99,8 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many clients as limits.requests allows send requests at once. With PRECEPT_CHAOS, on a dedicated
-// machine, the 99th percentile of the durations must stay below twice the value of a load at the limit.
+// Ten times as many clients as limits.requests allows send requests simultaneously. With PRECEPT_CHAOS, on a dedicated
+// machine, the 99th percentile duration must stay below twice the value under load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64
@@ -110,7 +110,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
-		time.Sleep(50 * time.Millisecond) // the response time of the model
+		time.Sleep(50 * time.Millisecond) // the model's response time
 		_, _ = io.WriteString(w, harness.ChatReply("c", "fine"))
 	}))
 	t.Cleanup(model.Close)
@@ -154,7 +154,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		t.Errorf("requests: got %d answered, %d refused, %d concurrent, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
 	if n := residentMemory(t, p); n > maxResident {
-		t.Errorf("memory of the server: got %d MiB, want at most %d", n>>20, maxResident>>20)
+		t.Errorf("server memory: got %d MiB, want at most %d", n>>20, maxResident>>20)
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * limit {
@@ -197,7 +197,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	}
 	peak := int64(0)
-	p.Eventually("the end of all streams at the upstream", func() bool {
+	p.Eventually("all upstream streams to end", func() bool {
 		peak = max(peak, residentMemory(t, p))
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})

@@ -27,7 +27,7 @@ func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int
 	_, text := harness.Get(t, p.AdminURL+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("the profile %.200s has no number of goroutines", text)
+		t.Fatalf("profile %.200s has no goroutine count", text)
 	}
 	goroutines, _ = strconv.Atoi(m[1])
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
@@ -58,7 +58,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range pieces {
-			if i > pieces/2 { // a client that disconnects late must not get the end of the body
+			if i > pieces/2 { // a client that disconnects late must not get the body's end
 				<-r.Context().Done()
 				disconnected.Add(1)
 				return
@@ -94,7 +94,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
 	// Four more are allowed: the check needs a connection, and the server keeps idle goroutines.
-	p.Eventually("the goroutines and files of the streams to end", func() bool {
+	p.Eventually("the streams' goroutines and files to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
 	})
@@ -102,11 +102,11 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("exchange of a disconnected client: got outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("disconnected client's exchange: got outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if completed.Load() > 0 {
-		t.Errorf("complete streams of the upstream: got %d, want 0", completed.Load())
+		t.Errorf("complete upstream streams: got %d, want 0", completed.Load())
 	}
 }
 
@@ -129,7 +129,7 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 		return strings.TrimSpace(line)
 	}
 	if line := sendHeaders(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
-		t.Errorf("header of 2 MB: got %q, want status 431", line)
+		t.Errorf("2 MB header: got %q, want status 431", line)
 	}
 	statusLine := sendHeaders(func(w io.Writer) {
 		for i := range 10_000 {
@@ -140,7 +140,7 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 		t.Errorf("10,000 headers: got %q, want status 200 or 431", statusLine)
 	}
 	before := residentMemory(t, p)
-	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header
+	_ = sendHeaders(func(w io.Writer) { // one header with 500 MB
 		_, _ = io.WriteString(w, "X: ")
 		piece := strings.Repeat("x", 1<<20)
 		for range 500 {
@@ -150,7 +150,7 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 		}
 	})
 	if after := residentMemory(t, p); after > before+64<<20 {
-		t.Errorf("memory after the header of 500 MB: got %d MiB, want at most 64 MiB more than the %d MiB before", after>>20, before>>20)
+		t.Errorf("memory after the 500 MB header: got %d MiB, want at most 64 MiB more than the %d MiB before", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("parallel stream: got error %v, want a complete stream", err)

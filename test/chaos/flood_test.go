@@ -18,7 +18,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (
 		limit   = 32
-		flood   = 150 // requests of the flood
+		flood   = 150 // requests in the flood
 		earlier = 2   // sessions that began before the flood
 	)
 	var floodRequests atomic.Int64
@@ -55,7 +55,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
-			t.Errorf("request of a session from before the flood: got status %d, body %s, want 200", code, answer)
+			t.Errorf("request in an earlier session: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	for i := range earlier {
@@ -67,23 +67,23 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	for i := range flood {
 		all.Go(func() {
 			if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
-				t.Errorf("request of the flood: got status %d, body %s, want 200", code, answer)
+				t.Errorf("flood request: got status %d, body %s, want 200", code, answer)
 			}
 		})
 	}
-	p.Eventually("every request of the flood at the upstream", func() bool { return floodRequests.Load() == flood })
+	p.Eventually("every flood request at the upstream", func() bool { return floodRequests.Load() == flood })
 	if n := metric("precept_sessions_live"); n > limit {
 		t.Errorf("sessions in memory: got %d, want at most %d", n, limit)
 	}
 	began, excluded := metric("precept_sessions_total")-earlier, metric(busy)
 	if began+excluded != flood || began < limit/2 {
-		t.Errorf("sessions of the flood: got %d begun and %d excluded as busy, want %d in total and at least %d begun", began, excluded, flood, limit/2)
+		t.Errorf("flood sessions: got %d begun and %d excluded as busy, want %d in total and at least %d begun", began, excluded, flood, limit/2)
 	}
 	for i := range earlier {
 		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := metric(busy); n != excluded {
-		t.Errorf("sessions excluded as busy by later turns of earlier sessions: got %d, want 0", n-excluded)
+		t.Errorf("sessions excluded as busy in turns after the flood: got %d, want 0", n-excluded)
 	}
 	close(release)
 	all.Wait()

@@ -57,7 +57,7 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		t.Errorf("requests with several exchanges: got %v, want none", list)
 	}
 	if n := int64(len(got)); n != d.Stored+d.Incomplete {
-		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete of %+v", n, d)
+		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete in %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(durable), d)
 }
@@ -72,7 +72,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	for i := range streams {
 		all.Go(func() { <-streamInSession(t, p.DataURL, fmt.Sprint("stream-", i)) })
 	}
-	p.Eventually("the start of every stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
+	p.Eventually("every started stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
@@ -90,7 +90,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	for id, list := range got {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
-			t.Errorf(`exchanges of request %s: got %+v, want 1 with outcome %q, without messages and reply, and with a session name "stream-*"`, id, list, sample.Incomplete)
+			t.Errorf(`exchanges for request %s: got %+v, want 1 with outcome %q, without messages and reply, and with a session name "stream-*"`, id, list, sample.Incomplete)
 		}
 	}
 	if len(got) != streams {
@@ -143,7 +143,7 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	answered := int64(l.CountAnswered())
 	before := harness.Doctor(t, dir, "--store-url", unreachable)
 	if before.Admitted != answered || before.Stored != 0 || before.StoreError == "" {
-		t.Fatalf("doctor before the damage: got %+v, want %d admitted, none stored, and an error of the store", before, answered)
+		t.Fatalf("doctor before the damage: got %+v, want %d admitted, none stored, and a store error", before, answered)
 	}
 	damageOutbox(t, dir)
 	p := harness.StartWithUpstream(t, dir, model.URL)
@@ -154,7 +154,7 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 		t.Errorf("doctor after %d answered requests: got %+v, want 1 row to half of the rows dropped as damaged, and all others stored", answered, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored+d.Incomplete {
-		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete of %+v", len(got), d)
+		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete in %+v", len(got), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
 		t.Errorf("files set aside: got %v, error %v, want the damaged outbox", aside, err)
@@ -181,8 +181,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damageOutbox clears every third page of rows, and flips a bit in one page of twelve. Pages that refer to pages of
-// rows stay intact, because without them most rows would be lost.
+// damageOutbox clears every third row page, and flips a bit in one page of twelve. Pages that refer to row pages stay
+// intact, because without them most rows would be lost.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")
@@ -198,7 +198,7 @@ func damageOutbox(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const tableLeaf = 13 // the first byte of a page of rows, in SQLite's file format
+	const tableLeaf = 13 // first byte in a row page, by SQLite's file format
 	pageBytes := int(binary.BigEndian.Uint16(b[16:]))
 	pagesOfRows := 0
 	for page := range slices.Chunk(b, pageBytes) {
@@ -213,7 +213,7 @@ func damageOutbox(t *testing.T, dir string) {
 		}
 	}
 	if pagesOfRows < 3 {
-		t.Fatalf("pages of rows in the outbox: got %d, want at least 3", pagesOfRows)
+		t.Fatalf("row pages in the outbox: got %d, want at least 3", pagesOfRows)
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)

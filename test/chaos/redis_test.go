@@ -24,8 +24,8 @@ func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness
 	return l
 }
 
-// checkStoredOnce stops the process, and checks that the store has every answered request once and that the log has
-// at most 10 warnings.
+// checkStoredOnce stops the process, and checks that the store has every answered request once and the log at most 10
+// warnings.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.CountAnswered()
@@ -113,14 +113,14 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 		server.MustDo(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
 		l.WaitForRequests(harness.UsualOrChaos[int64](100, 1500))
-		p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
+		p.Eventually("rows waiting in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// While the store is a server that never answers, or that refuses commands, precept starts, requests are answered, and
-// exchanges wait in the outbox. When the store is a Redis, each exchange is stored once.
+// The store is a server that never answers or refuses commands. Precept starts and answers requests, and exchanges wait
+// in the outbox. When the store is a Redis, each exchange is stored once.
 func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -129,9 +129,9 @@ func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, url := range map[string]string{
-		"port that never answers":     "redis://" + silent.Addr().String(),
-		"server that is no Cluster":   storetest.StartRedis(t).URL() + "?cluster=true",
-		"database that Redis has not": storetest.StartRedis(t, "--databases", "1").URL() + "/1",
+		"silent port":      "redis://" + silent.Addr().String(),
+		"not a Cluster":    storetest.StartRedis(t).URL() + "?cluster=true",
+		"missing database": storetest.StartRedis(t, "--databases", "1").URL() + "/1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

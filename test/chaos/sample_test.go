@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// exportedSamples returns the ids of the exchanges in each exported sample, by the id of the sample.
+// exportedSamples returns the exchange ids in each exported sample, by sample id.
 func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, stderr, code := harness.RunCommand(t, "", append([]string{"export"}, flags...)...)
@@ -61,17 +61,16 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		}
 		return unsampled, repeated
 	}
-	// If the test fails, it logs the result of the last check.
+	// If the test fails, it logs the last check's result.
 	var d harness.Diagnosis
 	var unsampled, repeated []string
 	defer func() {
 		if t.Failed() {
-			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in several samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
+			t.Logf("%d exchanges in the outbox, %d in closed sessions without a sample; in no sample: %v; in several samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
-		// An export reads page by page: while the samples of a session are replaced, an export may contain old and
-		// new samples.
+		// An export reads page by page: while a session's samples are replaced, it may contain old and new samples.
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = findMismatches()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0
@@ -87,7 +86,7 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().SinceStart.Closed >= until })
 }
 
-// breakDuringLoad breaks and repairs the store, while sessions of a load close before, during and after the outage.
+// breakDuringLoad breaks and repairs the store. Under load, sessions close before, during and after the outage.
 func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)

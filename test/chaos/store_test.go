@@ -94,7 +94,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	p.Eventually("the log line about the damage", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.StoreError == "" {
-		t.Errorf("doctor with a damaged database: got %+v, want Spooled > 0 and an error of the store", d)
+		t.Errorf("doctor with a damaged database: got %+v, want Spooled > 0 and a store error", d)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.ExitCode()
@@ -187,7 +187,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		t.Errorf("doctor after %d answered requests: got %+v, want each exchange stored or dropped", n, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored || len(harness.RepeatedRequests(got)) > 0 {
-		t.Errorf("exchanges in the store: got %d, want Stored of %+v, and no request twice", len(got), d)
+		t.Errorf("exchanges in the store: got %d, want Stored in %+v, and no request twice", len(got), d)
 	}
 	t.Logf("the disk was full until request %d of %d; doctor: %+v", full, n, d)
 }
@@ -262,7 +262,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf("exchanges of request %s: got %+v, want 1, complete and with a text", id, list)
+			t.Errorf("exchanges for request %s: got %+v, want 1, complete and with a text", id, list)
 		}
 	}
 
@@ -294,7 +294,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("client of the cut stream: got no error, want an error")
+		t.Error("client with the cut stream: got no error, want an error")
 	}
 	d := harness.Doctor(t, dir)
 	got := harness.ExchangesInFile(t, dir)
@@ -303,7 +303,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	}
 	for _, list := range got {
 		if list[0].Outcome == "complete" {
-			t.Errorf("exchange of the cut stream: got %+v, want an outcome other than complete", list[0])
+			t.Errorf("cut stream's exchange: got %+v, want an outcome other than complete", list[0])
 		}
 	}
 }

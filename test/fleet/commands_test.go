@@ -81,7 +81,7 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := harness.CommandOutput(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
-		t.Errorf("push of an invalid lesson: err = %v, want \"changed nothing\"", err)
+		t.Errorf("push with an invalid lesson: error = %v, want \"changed nothing\"", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
 		t.Fatal(err)
@@ -107,13 +107,13 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 		}
 	}
 	if _, err := harness.CommandOutput(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
-		t.Errorf("push of an empty directory: err = %v, want \"contains no lessons\"", err)
+		t.Errorf("push from an empty directory: error = %v, want \"contains no lessons\"", err)
 	}
 	if out := harness.MustRun(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
-		t.Errorf("pull after the push of an empty directory = %s, want the lessons from before", out)
+		t.Errorf("pull after a push from an empty directory = %s, want the earlier lessons", out)
 	}
 	if _, err := harness.CommandOutput(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("push without an address: err = %v, want an example of an address", err)
+		t.Errorf("push without an address: error = %v, want an example address", err)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// importCounts is the output of precept import. Fresh counts the samples that were not yet stored.
+// importCounts is the output from precept import. Fresh counts newly stored samples.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
@@ -136,7 +136,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 				t.Errorf("export =\n%s\nwant [REDACTED:email:1] instead of the address", before)
 			}
 			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != firstCounts {
-				t.Errorf("import of another tenant = %+v, want %+v", got, firstCounts)
+				t.Errorf("another tenant's import = %+v, want %+v", got, firstCounts)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).WaitUntilReady(dir)

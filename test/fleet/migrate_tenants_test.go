@@ -24,7 +24,7 @@ import (
 	"precept/test/harness"
 )
 
-var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
+var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants in TestMigrateManyTenants") //nolint:gochecknoglobals // a test flag
 
 // During precept migrate, 100 tenants send requests. Redis may process at most 500 commands per tenant.
 func TestMigrateManyTenants(t *testing.T) {
@@ -56,7 +56,7 @@ func TestMigrateManyTenants(t *testing.T) {
 			}
 		}
 	})
-	p.Eventually("requests of all busy tenants", func() bool { return sent.Load() > 2*busyTenants })
+	p.Eventually("requests from all busy tenants", func() bool { return sent.Load() > 2*busyTenants })
 	infoNumber := func(section, name string) int64 {
 		_, text, _ := strings.Cut(fmt.Sprint(server.MustDo(t, "INFO", section)), name+":")
 		text, _, _ = strings.Cut(text, "\r")
@@ -84,7 +84,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	t.Logf("migrate: %s, duration %v, CPU time %v, memory %d MB; slowest request %v; Redis: %d commands, keys before %v, after %v, memory before %d MB, after %d MB, peak %d MB",
 		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.MustDo(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
-	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands of the chat requests and of scripts
+	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands for chat requests and commands run by scripts
 		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, maxCommands)
 	}
 	close(stop)
@@ -100,8 +100,8 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants, each with a session that is already counted. An echo is a key by which a later
-// request finds the session.
+// fillOldLayout writes idle tenants, each with an already counted session. An echo is a key by which a later request
+// finds the session.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

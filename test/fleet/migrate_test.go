@@ -12,7 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// Shards spread the keys of a store over the nodes of a Redis Cluster. Replicas warn about keys of an older release.
+// Shards spread a store's keys over the nodes in a Redis Cluster. Replicas warn about keys from an older release.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -55,7 +55,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	history := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
 	turn(other, "a", history)
 	turn(one, "b", history)
-	one.Eventually("four samples of two sessions", func() bool {
+	one.Eventually("four samples from two sessions", func() bool {
 		n := stored()
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
@@ -65,12 +65,12 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
-		t.Errorf("the log lacks a warning about keys outside of the shards that names the tenant foreign:\n%s", text)
+		t.Errorf("log lacks a warning about keys outside the shards, with the tenant foreign:\n%s", text)
 	}
 }
 
-// hashTag returns the part in braces, by which Redis Cluster chooses a node, of a tenant's keys in a release without
-// shards.
+// hashTag returns the part in braces in a tenant's keys, in a release without shards. Redis Cluster chooses a node by
+// this part.
 func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])

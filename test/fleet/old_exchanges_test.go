@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// After learning.hot, precept deletes the exchanges of a session, but not the session.
+// After learning.hot, precept deletes a session's exchanges, but not the session.
 func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
@@ -39,7 +39,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	}
 	history := `{"role":"user","content":"Tell me of ` + first + `"}`
 	turn(history)
-	p.Eventually("the sample of the first turn", func() bool { return lines("mplp") == 1 })
+	p.Eventually("the first turn's sample", func() bool { return lines("mplp") == 1 })
 	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
 	if n := lines("openai"); n != 1 {
 		t.Errorf("openai export before the lake exists: got %d lines, want 1", n)
@@ -47,7 +47,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	drain()
 	p.Eventually("the exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if n := lines("mplp"); n != 1 {
-		t.Errorf("exported samples after the deletion of the exchanges: got %d, want 1", n)
+		t.Errorf("exported samples after the exchanges are deleted: got %d, want 1", n)
 	}
 	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
 	if err != nil && !os.IsNotExist(err) {
@@ -59,7 +59,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	harness.MustRun(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
 
 	turn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
-	p.Eventually("the sample of the later turn", func() bool { return lines("mplp") == 2 })
+	p.Eventually("the later turn's sample", func() bool { return lines("mplp") == 2 })
 	drain()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {

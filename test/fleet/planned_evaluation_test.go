@@ -41,9 +41,9 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		return r
 	}
 	countedSessions := func(p *harness.Process) int64 { r := readReport(p); return r.Global.NTreated + r.Global.NControl }
-	fleet[0].Eventually("all sessions in the reports of both replicas", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
+	fleet[0].Eventually("all sessions in both replicas' reports", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
 	newReplica := startReplicas(t, 1, url, model, lessons, args...)[0]
-	newReplica.Eventually("all sessions in the report of the new replica", func() bool { return countedSessions(newReplica) == sessions })
+	newReplica.Eventually("all sessions in the new replica's report", func() bool { return countedSessions(newReplica) == sessions })
 	var firstTrials []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], newReplica} {
 		row := readReport(p).Lessons[0]
@@ -58,7 +58,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("planned evaluation of replica %s = %s, want %s, the value of the first replica", p.AdminURL, plannedTrials, firstTrials)
+			t.Errorf("planned evaluation at replica %s = %s, want %s as at the first replica", p.AdminURL, plannedTrials, firstTrials)
 		}
 	}
 }

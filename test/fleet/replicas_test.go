@@ -40,7 +40,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		}
 		if n%2 == 0 {
 			// The test counts exchanges, because on a loaded machine two turns may get the same number.
-			harness.Eventually(t, "the exchanges of all turns", func() bool {
+			harness.Eventually(t, "exchanges for all turns", func() bool {
 				list, err := db.Exchanges(t.Context(), "default", session.IDOf("default", session.NamespaceSession, c.sender))
 				return err == nil && len(list) == turns
 			})
@@ -58,7 +58,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// One replica is down when the session is forgotten, and has the session in its outbox.
+// One replica is down when the session is forgotten, and has the session in the outbox.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -113,7 +113,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 
 	server.Freeze(t)
 	sendWord(fleet[1], lateWord)
-	go func() { // a request of another session is in flight
+	go func() { // another session's request is in flight
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+lateWord+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+lateWord+"-again")
@@ -166,7 +166,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	id := session.IDOf("default", session.NamespaceSession, optedOutWord)
 	for _, trace := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
-			t.Errorf("Redis keys with %q of the opted-out session: got %v, want none", trace, left)
+			t.Errorf("Redis keys with %q from the opted-out session: got %v, want none", trace, left)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 
 	n := l.CountAnswered()
 	samples := 0
-	harness.Eventually(t, "a sample of each answered request", func() bool {
+	harness.Eventually(t, "a sample for each answered request", func() bool {
 		out, _, _ := harness.RunCommand(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
 		samples = strings.Count(out, "\n")
 		return samples >= n
@@ -157,12 +157,12 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		d := fleet[i].WaitUntilDrained(dir, flags[:2]...)
 		admitted += d.Admitted
 		if d.Unsampled != 0 || d.Incomplete != 0 {
-			t.Errorf("doctor of replica %d = %+v, want no unsampled and no incomplete exchange", i, d)
+			t.Errorf("doctor at replica %d = %+v, want no unsampled and no incomplete exchange", i, d)
 		}
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("exchanges that the replicas admitted: got %d, want %d, the number of answered requests", admitted, n)
+		t.Errorf("exchanges admitted by the replicas: got %d, want %d, one per answered request", admitted, n)
 	}
 	stop()
 	polling.Wait()

@@ -21,7 +21,7 @@ import (
 	"precept/test/harness"
 )
 
-// recordingModel records the requests of each sender, the value of the X-Who header.
+// recordingModel records the requests by sender, the X-Who header.
 type recordingModel struct {
 	*httptest.Server
 	mu         sync.Mutex
@@ -54,7 +54,7 @@ func (m *recordingModel) lastRequest(sender string) string {
 	return list[len(list)-1]
 }
 
-// conversation is an agent that sends its history with every turn.
+// conversation is an agent that sends the whole history with every turn.
 type conversation struct {
 	sender   string
 	named    bool // if false, tool-call ids identify the session
@@ -66,7 +66,7 @@ func newConversation(sender string, named bool) *conversation {
 	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// sendTurn sends the history, and appends the reply and the result of its call.
+// sendTurn sends the history, and appends the reply and the tool result.
 func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -94,7 +94,7 @@ func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and JSON", c.sender, res.StatusCode, err)
+		t.Fatalf("chat request from %s: got status %d, error %v, want 200 and JSON", c.sender, res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
@@ -163,16 +163,16 @@ func checkPrefix(t *testing.T, older, newer string) {
 	}
 	a, b := list(older), list(newer)
 	if len(b) <= len(a) {
-		t.Fatalf("newest request: got %d messages, want more than the %d of the previous request", len(b), len(a))
+		t.Fatalf("newest request: got %d messages, want more than the previous request's %d", len(b), len(a))
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d of the newest request: got\n%[3]s\nwant as in the previous request\n%[2]s", i, a[i], b[i])
+			t.Errorf("message %d in the newest request: got\n%[3]s\nwant as in the previous request\n%[2]s", i, a[i], b[i])
 		}
 	}
 }
 
-// countLookups counts the Redis commands that look up a session by its id or by a tool-call id (an echo).
+// countLookups counts the Redis commands that look up a session by session id or tool-call id (an echo).
 func countLookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -208,7 +208,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 				checkPrefix(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: got %d turns, picks %v, Excluded = %v, want %d turns, the picks %v of the first turn, and false",
+				t.Errorf("turn %d: got %d turns, picks %v, Excluded = %v, want %d turns, the first turn's picks %v, and false",
 					i+1, rec.Thread.Turns, rec.Assignment.Picks, rec.Assignment.Excluded, i+1, first.Assignment.Picks)
 			}
 			before = after
@@ -271,7 +271,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 			t.Fatalf("turn %d: got %d sessions, want 1", i+1, len(found))
 		}
 		waitForTurn(t, db, found[0].Row.ID, i+1)
-		// The tool-call ids of the reply are written with the exchange, in the next flush.
+		// The reply's tool-call ids are written with the exchange, in the next flush.
 		harness.Eventually(t, fmt.Sprint("stored exchanges: ", i+1), func() bool {
 			m, err := db.Stats(t.Context())
 			return err == nil && m["exchanges"] == int64(i+1)
@@ -350,7 +350,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		}
 		return n
 	}
-	p.Eventually("3 records of sessions that a late look-up excluded: moved, nameless and its stand-in", func() bool { return late() == 3 })
+	p.Eventually("3 records for sessions excluded by a late look-up: moved, nameless and the stand-in", func() bool { return late() == 3 })
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
 			t.Errorf("warnings and errors in the log: got %d, want at most 10:\n%s", lines, p.Log.String())
@@ -422,8 +422,8 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// Redis holds the salt of all random decisions, and is down when the replica starts. A copy of the salt from an
-// earlier run is enough.
+// Redis holds the salt for all random decisions, and is down when the replica starts. A salt copy from an earlier run
+// is enough.
 func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -452,7 +452,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	p.Eventually("a lesson after the start of Redis", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
+	p.Eventually("a lesson after Redis starts", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
 	p.Eventually("the session that began without Redis", func() bool {
 		_, ok, err := db.Session(t.Context(), "default", session.IDOf("default", session.NamespaceSession, "early"))
@@ -468,7 +468,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
 	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {
-		t.Errorf("a new session got no lesson, although the replica has the salt of its earlier run\n%s", p.Log.String())
+		t.Errorf("a new session got no lesson, although the replica has the salt from an earlier run\n%s", p.Log.String())
 	}
 }
 
@@ -495,7 +495,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 		rec := waitForTurn(t, db, id, len(route))
 		want := int64(len(route))
 		if rec.Thread.Turns != len(route) || rec.Thread.Totals.Turns != want || rec.Thread.Totals.Tokens != 110*want || rec.Thread.Used.Input != 100*want {
-			t.Errorf("route %v: got %d turns, %d turns in the tally, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
+			t.Errorf("route %v: got %d turns, %d turns in total, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
 				rec.Thread.Turns, rec.Thread.Totals.Turns, rec.Thread.Totals.Tokens, rec.Thread.Used.Input, want, want, 110*want, 100*want)
 		}
 	}

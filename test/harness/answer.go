@@ -15,7 +15,7 @@ type answer struct {
 	text             string
 	mark             string // step marker, part of each id in a reply
 	callID           string // "" for none
-	code             string // argument of a tool that takes a program
+	code             string // argument for a tool that takes a program
 	tool             string
 	namespace        string
 	args             map[string]any
@@ -24,7 +24,7 @@ type answer struct {
 	hang             func() // returns when the client is gone
 }
 
-// write writes the answer in the API of the request, as a stream if the request asks for one.
+// write writes the answer in the request's API, as a stream if the request asks for one.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -87,7 +87,7 @@ func argsText(args map[string]any) string {
 	return string(b)
 }
 
-// Object is a JSON object of a request or a reply.
+// Object is a JSON object in a request or a reply.
 type Object = map[string]any
 
 func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
@@ -139,7 +139,7 @@ func (a *answer) asksForCompaction() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// asksForSummary reports whether the last message or item is the summary prompt of a known agent.
+// asksForSummary reports whether the last message or item is a known agent's summary prompt.
 func (a *answer) asksForSummary() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

@@ -38,12 +38,12 @@ func RepeatingServer(t *testing.T, replies ...string) *httptest.Server {
 	return s
 }
 
-// ChatReply returns the body of a chat completion with the given text.
+// ChatReply returns a chat completion with the given text.
 func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and returns the status and the body of the reply, truncated if it has no Content-Length.
+// Post sends a body and returns the reply status and body, truncated if the reply has no Content-Length.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -64,7 +64,7 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	return res.StatusCode, string(b)
 }
 
-// Files returns the content of every file under a directory, by its path below the directory, such as /precept.db.
+// Files returns the content of every file under a directory, by path below the directory, such as /precept.db.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -88,7 +88,7 @@ func Files(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// FilesWith returns the paths of the files that contain the text.
+// FilesWith returns the paths at which the content contains text.
 func FilesWith(files map[string]string, text string) (found []string) {
 	for name, content := range files {
 		if strings.Contains(content, text) {
@@ -98,7 +98,7 @@ func FilesWith(files map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get sends a GET request with an admin token ("" for none) and returns the status and the body of the reply.
+// Get sends a GET request with an admin token ("" for none) and returns the reply status and body.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -120,7 +120,7 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel starts a server that answers with streams, which end when the client disconnects or stop is closed.
+// SlowModel starts a server that answers with streams. A stream ends when the client disconnects or stop is closed.
 func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	t.Helper()
 	stop = make(chan struct{})

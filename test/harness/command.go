@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Exit codes of precept.
+// Exit codes from precept.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -32,7 +32,7 @@ func RunCommand(t *testing.T, stdin string, args ...string) (out, stderr string,
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// CommandOutput runs a precept command and returns standard output. The error contains the text of standard error.
+// CommandOutput runs a precept command and returns standard output. The error contains the standard error text.
 func CommandOutput(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -56,7 +56,7 @@ func MustRun(t *testing.T, args ...string) string {
 	return out
 }
 
-// Diagnosis is the output of precept doctor --json. Admitted = Stored + Spooled (in the outbox) + Incomplete +
+// Diagnosis is the output from precept doctor --json. Admitted = Stored + Spooled (in the outbox) + Incomplete +
 // Dropped.
 type Diagnosis struct {
 	OK         bool             `json:"ok"`
@@ -75,7 +75,7 @@ type Diagnosis struct {
 	Running    *struct{}        `json:"running"`
 }
 
-// Doctor runs precept doctor on a data directory and checks the sum of Diagnosis.
+// Doctor runs precept doctor on a data directory and checks the sum in Diagnosis.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, stderr, code := RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Conversation is an agent that sends its whole history with each turn.
+// Conversation is an agent that sends the whole history with each turn.
 type Conversation struct {
 	T                *testing.T
 	BaseURL, Dialect string
@@ -16,12 +16,12 @@ type Conversation struct {
 	Header           map[string]string
 }
 
-// User adds a message of the user to the history.
+// User adds a user message to the history.
 func (c *Conversation) User(text string) {
 	c.Messages = append(c.Messages, map[string]any{"role": "user", "content": text})
 }
 
-// Assistant adds a message of the assistant to the history.
+// Assistant adds an assistant message to the history.
 func (c *Conversation) Assistant(text string) {
 	c.Messages = append(c.Messages, map[string]any{"role": "assistant", "content": text})
 }

@@ -1,11 +1,11 @@
 // Package harness starts precept for the whole-system tests.
 //
-// Main builds the command once per test process, with the race detector if the tests use it, and puts the directory
-// of the binary first in PATH. Servers, commands and scripts find precept there.
+// Main builds the command once per test process, with the race detector if the tests use it, and puts the binary's
+// directory first in PATH. Servers, commands and scripts find precept there.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents (Model), simpler models
-// (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands (RunCommand, MustRun) and
-// readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
+// (RepeatingServer, InstantModel, SlowModel), a load generator (Load), command runners (RunCommand, MustRun) and
+// functions that read stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 
 import (
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Main builds precept, runs the tests of a package, and returns their exit code.
+// Main builds precept, runs a package's tests, and returns the exit code.
 func Main(m *testing.M) int {
 	dir, err := build()
 	if err != nil {
@@ -36,8 +36,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the binary if the source changed, and returns its directory. All test packages share the directory,
-// because go build replaces the file atomically. A child process of a test reads the directory from the environment.
+// build builds the binary if the source changed, and returns the directory. All test packages share the directory,
+// because go build replaces the file atomically. A test's child process reads the directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {
@@ -64,5 +64,5 @@ func build() (dir string, err error) {
 	return dir, os.Setenv(built, dir)
 }
 
-// Root is the path of the project from a test package.
+// Root is the project path as seen from a test package.
 const Root = "../.."

@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns returns the number of ended turns in the outbox of a data directory, or 0 if the outbox cannot be read.
+// EndedTurns returns the number of ended turns in the outbox in a data directory, or 0 if the outbox cannot be read.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -45,8 +45,8 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 	return byRequest
 }
 
-// ExchangesInFile returns the exchanges in the SQLite store of a data directory by request id, and checks the
-// integrity of the file.
+// ExchangesInFile returns the exchanges in a data directory's SQLite store by request id, and checks the file's
+// integrity.
 func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -87,7 +87,7 @@ func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	return ids
 }
 
-// ExchangesInRedis returns the exchanges of a store in Redis by request id.
+// ExchangesInRedis returns the exchanges in a Redis store by request id.
 func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	t.Helper()
 	db, err := redis.Open(redis.Options{URL: url, Now: time.Now})
@@ -119,7 +119,7 @@ func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string,
 		}
 	}
 	if len(missing)+len(faulty) > 0 {
-		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several exchanges or an incomplete exchange (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
+		t.Errorf("%s: got %d answered requests, %d without an exchange (such as %v), %d with several exchanges or an incomplete exchange (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
 	}
 }
 
@@ -134,7 +134,7 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns the result of DUMP for each key of a Redis server, followed by the key. The server must run with
+// Dump returns the DUMP result for each key in a Redis server, followed by the key. The server must run with
 // --rdbcompression no: a compressed dump cannot be searched.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()

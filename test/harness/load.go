@@ -23,8 +23,8 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns the delay after a response from which its exchange survives a crash. Under `make chaos`, only
-// one test package uses the processor and the disk.
+// DurableAfter returns how long after the response an exchange survives a crash. Under `make chaos`, only one test
+// package uses the processor and the disk.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
 type answered struct {
@@ -32,12 +32,12 @@ type answered struct {
 	ended   time.Time // as seen by the client
 }
 
-// Load sends requests to precept until the context of Start ends, and records the responses.
+// Load sends requests to precept until Start's context ends, and records the responses.
 type Load struct {
 	t                *testing.T
 	pause            time.Duration
 	Client           *http.Client
-	BaseURL          func() string      // base URL of the next request; nil means the base URL of Start
+	BaseURL          func() string      // base URL for the next request; nil means Start's base URL
 	IsStream         func(n int64) bool // nil means no request asks for a stream
 	SeparateSessions bool
 	Started          atomic.Int64
@@ -46,7 +46,7 @@ type Load struct {
 	failures         []string
 }
 
-// NewLoad returns a Load whose workers sleep for pause between requests.
+// NewLoad returns a Load with workers that sleep for pause between requests.
 func NewLoad(t *testing.T, pause time.Duration) *Load {
 	t.Helper()
 	l := &Load{t: t, pause: pause, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
@@ -78,7 +78,7 @@ func (l *Load) WaitForRequests(n int64) {
 	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Started.Load() >= until })
 }
 
-// Send sends one request. Failures after the end of ctx are not counted.
+// Send sends one request. Failures after ctx ends are not counted.
 func (l *Load) Send(ctx context.Context, baseURL string) {
 	n := l.Started.Add(1)
 	if l.BaseURL != nil {
@@ -119,7 +119,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests whose responses ended before limit.
+// EndedBefore returns the ids of the requests answered completely before limit.
 func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

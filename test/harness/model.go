@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Step is one reply of the model: a call of the agent's shell tool if Command is set, otherwise an answer.
+// Step is one model reply: a call to the agent's shell tool if Command is set, otherwise an answer.
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens that the model reports, or 0 for 100; a large number makes the agent shorten its history
+	Tokens  int // prompt tokens that the model reports, or 0 for 100; a large number makes the agent shorten the history
 }
 
 // ModelRequest is a generation request that reached the model.
@@ -50,12 +50,12 @@ type Fault struct {
 	Strict   bool // refuse requests with lessons
 }
 
-// Model is a scripted LLM for chat completions, responses and messages. It reads the step from the request (the
-// highest step_N), so a retry gets the same answer in any order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages. The step comes from the request (the highest
+// step_N), so a retry gets the same answer in any order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step
-	// FormatCommand formats a command as text of an answer, for agents that offer no tools.
+	// FormatCommand formats a command as answer text, for agents that offer no tools.
 	FormatCommand func(command, text string) string
 
 	Mu           sync.Mutex
@@ -68,13 +68,13 @@ type Model struct {
 	gathering gathering
 
 	Hung         chan struct{}
-	Disconnected chan time.Time // receives the time of the disconnect of a hanging stream
+	Disconnected chan time.Time // receives the time when the client disconnects from a hanging stream
 }
 
 type overflow struct {
-	reported  map[int]bool // steps whose long prompt the model has reported
+	reported  map[int]bool // steps with an already reported long prompt
 	tokens    int
-	maxItems  int // in the longest history
+	maxItems  int // item count in the longest history
 	shortened bool
 }
 
@@ -92,10 +92,10 @@ func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	return m
 }
 
-// LessonLabel is the first line of the lessons that precept inserts.
+// LessonLabel is the first line in an inserted lesson block.
 const LessonLabel = "Lessons from past experience:"
 
-// StepMark matches the mark of a step in a request or a reply.
+// StepMark matches the step mark in a request or a reply.
 var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
@@ -153,7 +153,7 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the error in the words of the real API, by which agents recognize a history that is too long.
+// errorBody returns the error in the real API's words, by which agents recognize a history that is too long.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -240,8 +240,8 @@ func (m *Model) GenerationRequests() []ModelRequest {
 	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns the sorted methods and paths of the other requests, without the version, which precept may
-// have added.
+// OtherRequests returns the other requests' sorted methods and paths, without the version, which precept may have
+// added.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -253,7 +253,7 @@ func (m *Model) OtherRequests() []string {
 	return out
 }
 
-// Items returns the messages or the input items of a request.
+// Items returns a request's messages or input items.
 func (m *ModelRequest) Items() []any {
 	if l, ok := m.Body["messages"].([]any); ok {
 		return l

@@ -21,9 +21,9 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`. At the end of the test, the process is killed.
+// Process is a running `precept serve`. The process is killed when the test ends.
 type Process struct {
-	DataURL, AdminURL string // base URLs of the data and the admin listener, set by WaitUntilReady
+	DataURL, AdminURL string // base URLs for the data and the admin listener, set by WaitUntilReady
 	PID               int    // set by WaitUntilReady
 
 	T      *testing.T
@@ -32,11 +32,11 @@ type Process struct {
 	Cmd    *exec.Cmd
 	Log    LockedBuffer // standard output and standard error
 	Exited chan struct{}
-	err    error // result of Cmd.Wait, valid after Exited is closed
+	err    error // result from Cmd.Wait, valid after Exited is closed
 	killed bool
 }
 
-// LockedBuffer collects the output of a process, also while a test calls String.
+// LockedBuffer collects a process's output, also while a test calls String.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -61,7 +61,7 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 }
 
 // LaunchWith is like Launch, but the command line may begin with a different program, such as a shell that limits the
-// number of open files.
+// open file count.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -89,8 +89,8 @@ func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Pro
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).WaitUntilReady(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, the exit code
-// must be 0, unless Kill ended the process.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. When the test ends, the exit code must
+// be 0, unless Kill ended the process.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -101,13 +101,13 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 			p.Signal(syscall.SIGTERM)
 		}
 		if code := p.ExitCode(); code != ExitOK && !p.killed {
-			t.Errorf("precept serve: got exit code %d at the end of the test, want 0\n%s", code, p.Log.String())
+			t.Errorf("precept serve: got exit code %d when the test ended, want 0\n%s", code, p.Log.String())
 		}
 	})
 	return p.WaitUntilReady(dir)
 }
 
-// WaitUntilReady waits for run.json of this process, and reads the addresses from the file.
+// WaitUntilReady waits for this process's run.json, and reads the addresses from the file.
 func (p *Process) WaitUntilReady(dir string) *Process {
 	p.T.Helper()
 	p.Eventually("run.json", func() bool {
@@ -121,7 +121,7 @@ func (p *Process) WaitUntilReady(dir string) *Process {
 	return p
 }
 
-// Eventually waits up to two minutes until happened returns true. If the process ends, the test fails at once.
+// Eventually waits up to two minutes until happened returns true. If the process ends, the test fails immediately.
 func (p *Process) Eventually(event string, happened func() bool) {
 	p.T.Helper()
 	p.EventuallyEvery(20*time.Millisecond, event, happened)
@@ -177,7 +177,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the process with SIGKILL and returns the time of the signal.
+// Kill ends the process with SIGKILL and returns when the signal was sent.
 func (p *Process) Kill() time.Time {
 	p.T.Helper()
 	p.killed = true
@@ -208,7 +208,7 @@ func (p *Process) Health() (h admin.Health) {
 	return h
 }
 
-// WaitUntilDrained waits until the outbox is empty, and returns the output of precept doctor.
+// WaitUntilDrained waits until the outbox is empty, and returns the output from precept doctor.
 func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	p.T.Helper()
 	var d Diagnosis
@@ -219,8 +219,8 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// GetAdmin requests a path of the admin listener with the token "e2e-token". A *string receives the text of the body;
-// every other pointer receives the decoded JSON.
+// GetAdmin requests a path on the admin listener with the token "e2e-token". A *string receives the body text; every
+// other pointer receives the decoded JSON.
 func (p *Process) GetAdmin(t *testing.T, path string, result any) int {
 	t.Helper()
 	status, body := Get(t, p.AdminURL+path, "e2e-token")

@@ -33,9 +33,9 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	}
 
 	l := firstClient.create("build cache is stale", "Clear the cache first.")
-	harness.Eventually(t, "the lesson in the list of the second server", lessonCountIs(1))
+	harness.Eventually(t, "the lesson in the second server's list", lessonCountIs(1))
 	if code, b := secondClient.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
-		t.Fatalf("PATCH of the lesson: got status %d, body %s, want 200", code, b)
+		t.Fatalf("PATCH lesson: got status %d, body %s, want 200", code, b)
 	}
 	harness.Eventually(t, "the change at the first server", func() bool {
 		_, b := firstClient.do("GET", "/"+l.ID, nil)
@@ -43,7 +43,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	})
 	for _, o := range []lessonsClient{{t, two.DataURL, "reviewer", "sk-one"}, {t, one.DataURL, "reviewer", "sk-one"}} {
 		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-			t.Errorf("GET of another agent's lesson: got status %d, want 404", code)
+			t.Errorf("GET another agent's lesson: got status %d, want 404", code)
 		}
 	}
 	harness.Eventually(t, "the lesson in a request through the second server", func() bool {
@@ -59,7 +59,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)
-	harness.Eventually(t, "the lesson of the writ in the list of the second server", lessonCountIs(2))
+	harness.Eventually(t, "the writ's lesson in the second server's list", lessonCountIs(2))
 	a.Assistant(note)
 	if l, _ := secondClient.list("?q=parser"); len(l) != 1 {
 		t.Errorf("search for parser at the second server: got %q, want 1 id", l)
@@ -68,14 +68,14 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	ids, _ := secondClient.list("")
 	for _, id := range ids {
 		if code, b := secondClient.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
-			t.Errorf("DELETE of lesson %s: got status %d, body %s, want 204", id, code, b)
+			t.Errorf("DELETE lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// In the embedded store, the lock of the killed process ends with the process; in Redis, the lock expires. After the
-// kill, precept repeats at most four questions to the judge.
+// In the embedded store, the killed process's lock ends with the process; in Redis, the lock expires. After the kill,
+// precept repeats at most four questions to the judge.
 func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -117,7 +117,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			harness.Eventually(t, "questions about more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
+			harness.Eventually(t, "questions about more than half the sessions", func() bool { return asked.Load() > sessions/2 })
 			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions of default") {
 				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
@@ -143,7 +143,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expireKey makes the only key with part in its name expire at once.
+// expireKey makes the only key with part in the name expire immediately.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)

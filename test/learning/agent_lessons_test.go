@@ -94,20 +94,20 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
 			if code, b := o.do(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
-				t.Errorf("%s of another agent's lesson: got status %d, body %s, want 404", method, code, b)
+				t.Errorf("%s another agent's lesson: got status %d, body %s, want 404", method, code, b)
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Errorf("lessons of another agent: got %v, want none", ids)
+			t.Errorf("another agent's lessons: got %v, want none", ids)
 		}
 	}
 
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
-		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and %q", code, b, `"hit_count":0`)
+		t.Errorf("POST with server-set fields: got status %d, body %s, want 201 and %q", code, b, `"hit_count":0`)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Errorf("lessons of the agent that the request body names: got %v, want none", ids)
+		t.Errorf("lessons for the agent named in the request body: got %v, want none", ids)
 	}
 	for _, tc := range []struct {
 		signature, text string
@@ -127,7 +127,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
-		t.Errorf("POST of a body that is not an object: got status %d, want 400", code)
+		t.Errorf("POST with a non-object body: got status %d, want 400", code)
 	}
 
 	if code, b := a.do("POST", "", map[string]any{"signature": "misspelt key", "lesson_text": "text", "keyword": []string{"parser"}}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean keywords?") {
@@ -139,7 +139,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 
 	// A change keeps the id. The lesson with the most recent match comes first in the list.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
-		t.Errorf(`PATCH of the lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
+		t.Errorf(`PATCH lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
 	a.create("newer than all", "Something else.")
 	about := "the parser deadlock on close"
@@ -153,12 +153,12 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
 	for _, other := range others {
 		if lessonReaches(other.agent, other.key) {
-			t.Errorf("agent %s with key %s got the lesson of another agent", other.agent, other.key)
+			t.Errorf("agent %s with key %s got another agent's lesson", other.agent, other.key)
 		}
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Errorf("lessons of the agent: got %v, want 4, the first %s, which matched last", ids, l.ID)
+		t.Errorf("agent's lessons: got %v, want 4, first %s as the last match", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {
@@ -181,13 +181,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	code, b = a.do("GET", "/"+l.ID, nil)
 	var again lessonAnswer
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
-		t.Errorf("GET of the lesson after a restart: got status %d, body %s, want 200, hits, and the earlier creation time", code, b)
+		t.Errorf("GET lesson after a restart: got status %d, body %s, want 200, hits, and the earlier creation time", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
-		t.Errorf("DELETE of the lesson: got status %d, body %s, want 204", code, b)
+		t.Errorf("DELETE lesson: got status %d, body %s, want 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-		t.Errorf("GET of the deleted lesson: got status %d, want 404", code)
+		t.Errorf("GET deleted lesson: got status %d, want 404", code)
 	}
 }
 
@@ -208,10 +208,10 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 		if code, _ := a.do("POST", "", map[string]any{"signature": fmt.Sprintf("flood number %d", n), "lesson_text": "x y z"}); code == http.StatusTooManyRequests {
 			refused++
 		} else if code != http.StatusCreated {
-			t.Fatalf("POST of lesson %d: got status %d, want 201 or 429", n, code)
+			t.Fatalf("POST lesson %d: got status %d, want 201 or 429", n, code)
 		}
 	}
 	if refused < 20 {
-		t.Errorf("refused lessons: got %d of 80, want at least 20", refused)
+		t.Errorf("refused lessons: got %d among 80, want at least 20", refused)
 	}
 }

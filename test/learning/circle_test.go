@@ -25,7 +25,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended without an interrupt: error %v, states of the lesson %v\n%s", err, states, out.String())
+			t.Fatalf("the demo ended without an interrupt: error %v, lesson states %v\n%s", err, states, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
@@ -37,13 +37,13 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 			if l, ok := book.Get("give-floor-as-a-whole-number-to-book-room"); ok && (len(states) == 0 || states[len(states)-1] != l.State) {
 				states = append(states, l.State)
 				if l.State.IsActive() && l.Approval.By != "gate: auto" {
-					t.Errorf("approval of the lesson in state %s: got %q, want \"gate: auto\"", l.State, l.Approval.By)
+					t.Errorf("lesson approval in state %s: got %q, want \"gate: auto\"", l.State, l.Approval.By)
 				}
 			}
 		}
 	}
 	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
-		t.Errorf("states of the lesson: got %v, want %q and %q as the last two; output %s", states, lesson.Trial, lesson.Active, out.String())
+		t.Errorf("lesson states: got %v, want %q and %q as the last two; output %s", states, lesson.Trial, lesson.Active, out.String())
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -51,8 +51,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, which takes a lesson from the first failures to its measured effect. done
-// receives the error of the process.
+// playCircle starts precept demo --circle. The demo takes a lesson from the first failures to a measured effect. done
+// receives the process's error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -84,7 +84,7 @@ type circleRow struct {
 	Verdicts  []string
 }
 
-// circleReport returns the rows of the report by slug. Rows with the same slug are added.
+// circleReport returns the report rows by slug. Rows with the same slug are added.
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
@@ -104,7 +104,7 @@ func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 		t.Fatal(err)
 	}
 	rows := map[string]circleRow{}
-	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each presentation
+	for _, r := range rep.Lessons { // a lesson that became a caution has one row per presentation
 		sum := rows[r.Slug]
 		sum.Slug, sum.Verdicts = r.Slug, append(sum.Verdicts, r.Verdict)
 		sum.Matched, sum.Picked, sum.NInjected = sum.Matched+r.Matched, sum.Picked+r.Picked, sum.NInjected+r.NInjected

@@ -27,7 +27,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	text := out.String()
 	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
 	if login == nil {
-		t.Fatalf("output of the demo %q has no login address", text)
+		t.Fatalf("demo output %q has no login address", text)
 	}
 	rep := circleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
@@ -43,11 +43,11 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 			expected = expected || slices.Contains(r.Verdicts, v)
 		}
 		if !expected || r.NInjected == 0 {
-			t.Errorf("%s: got verdicts %q and %d injected sessions, want one of the verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
+			t.Errorf("%s: got verdicts %q and %d injected sessions, want a verdict in %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
-		t.Errorf("picks of the harmful lesson: got %d of %d matches, want at most half", harm.Picked, harm.Matched)
+		t.Errorf("harmful lesson's picks: got %d in %d matches, want at most half", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
 		t.Errorf("got %d lessons in the report, want at most 3, and \"reached a model as a lesson: 0.\" in the output:\n%s", len(rep), text)

@@ -26,7 +26,7 @@ func TestDemoPrintsJSON(t *testing.T) {
 	}
 	out := harness.MustRun(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatalf("decode the output %s of demo --json: %v", out, err)
+		t.Fatalf("decode demo --json output %s: %v", out, err)
 	}
 	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
 		t.Errorf("demo --json = %s\nwant 400 sessions, 8 lessons, success rates above 0, and best_possible above without_lessons", out)
@@ -42,6 +42,6 @@ func TestDemoPrintsJSON(t *testing.T) {
 	}
 	// One to two hundred sessions match a lesson, so a rarely withheld lesson may have no effect yet.
 	if measured == 0 {
-		t.Errorf("no lesson has a measured effect, want at least one of 8:\n%s", out)
+		t.Errorf("no lesson has a measured effect, want at least 1 in 8:\n%s", out)
 	}
 }

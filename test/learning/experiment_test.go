@@ -87,7 +87,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
-// The report is recomputed by a script that shares no code with precept.
+// A script that shares no code with precept recomputes the report.
 func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -148,12 +148,12 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("all sessions to be closed", closed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
 	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].AfterTrial == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
+		t.Fatalf("planned evaluation %+v for lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
 	}
 	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
 		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
 	}
-	// Feedback after the close changes the reward of a session, but not the finished evaluation.
+	// Feedback after the close changes a session's reward, but not the finished evaluation.
 	before := r
 	for n := range 60 {
 		name := fmt.Sprintf("season-%d", n)
@@ -174,7 +174,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.First == nil) != (c.FirstTier == 0) {
-				t.Fatalf("exported line %s has only one of outcome_at_closing and tier_at_closing, want both or none", line)
+				t.Fatalf("exported line %s must have both outcome_at_closing and tier_at_closing, or neither", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++
@@ -197,7 +197,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
-	// Sessions that closed under an older definition of reward do not count.
+	// Sessions closed under an older reward definition do not count.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
 		t.Fatalf("export %.300s has no reward definition and no time to replace", trials)
@@ -241,18 +241,18 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			for i, computed := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (computed == nil) != (reported[i] == nil) || (computed != nil && math.Abs(*computed-*reported[i]) > 1e-12) {
-					t.Errorf("%s: value %d of effect, lo and hi: the script printed %s, reported: %v", arm, i, out, reported)
+					t.Errorf("%s: value %d in effect, lo and hi: script printed %s, reported %v", arm, i, out, reported)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
-				t.Errorf("%s: recomputed SRM and reporting: %v and %v, reported: %v and %v, neither of them 1", arm, a.SRM, a.Reporting, srm, reporting)
+				t.Errorf("%s: recomputed SRM and reporting: %v and %v, reported: %v and %v, neither equal to 1", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
 				withEffect++
 			}
 			return
 		}
-		t.Errorf("output of the script lacks arm %q: %s", arm, out)
+		t.Errorf("script output lacks arm %q: %s", arm, out)
 	}
 	checkArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
@@ -270,16 +270,16 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			outcomes++
 			i := slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
 			if i < 0 {
-				t.Errorf("output of the script lacks outcome %s of %s: %s", x.Name, l.Arm, out)
+				t.Errorf("script output lacks outcome %s for %s: %s", x.Name, l.Arm, out)
 				continue
 			}
 			a := &scriptRows[i]
 			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
-				t.Errorf("outcome %s of %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
+				t.Errorf("outcome %s for %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
 			}
 			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("value %d of outcome %s of %s: recomputed %+v, reported %+v", k, x.Name, l.Arm, a, x)
+					t.Errorf("value %d in outcome %s for %s: recomputed %+v, reported %+v", k, x.Name, l.Arm, a, x)
 				}
 			}
 		}
@@ -307,10 +307,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	if len(scriptRows) != 2+len(r.Lessons)+outcomes || withEffect < 3 || outcomes < 12 {
-		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
+		t.Errorf("script rows: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
-	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
+	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("report --explain lacks \"sum z / n\", \"one look\" or \"missing\":\n%s", explained)
 	}
@@ -326,7 +326,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.OtherDefinitions) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("report under a different definition of reward: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
+		t.Errorf("report under a different reward definition: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
 			other.RewardDefinition, other.Global.NTreated, other.OtherDefinitions, sessions)
 	}
 }

@@ -62,7 +62,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
-			harness.Eventually(t, "the lesson that was recorded later", shopLessonSent)
+			harness.Eventually(t, "the lesson recorded later", shopLessonSent)
 			if requestContains(t, p, m, "other", "src/shop.go", "Close the shop first.") {
 				t.Fatal("the lesson reached another agent")
 			}
@@ -115,7 +115,7 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf(`matches of the two files: got %+v, want one lesson test-the-empty-list-* with the line "Test the empty list."`, hits)
+		t.Fatalf(`matches in the two files: got %+v, want one lesson test-the-empty-list-* with the line "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {

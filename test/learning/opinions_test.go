@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge (a model that reads stored sessions) with the opinion "ignored" on the lesson
-// look-first, and with an opinion on a lesson that was never injected.
+// startJudge starts a judge (a model that reads stored sessions) with the opinion "ignored" on the lesson look-first,
+// and with an opinion on a never injected lesson.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, on which the judge has no opinion
 			if _, shown, _ = harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
-				t.Errorf(`lessons show after an edit of the lesson = %q, want no "opinion"`, shown)
+				t.Errorf(`lessons show after the lesson is edited = %q, want no "opinion"`, shown)
 			}
 		})
 	}

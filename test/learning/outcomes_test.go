@@ -33,8 +33,8 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// The lesson prevents its error. The outcome "recurrence" (the error occurs again) proves this effect within 150 short
-// sessions; the rewards do not.
+// The lesson prevents a specific error. The outcome "recurrence" (the error occurs again) proves this effect within 150
+// short sessions; the rewards do not.
 func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,21 +78,21 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	}
 	recurrence := found["recurrence"]
 	if recurrence.Verdict != report.Prevents || recurrence.NInjected+recurrence.NWithheld != sessions || recurrence.Effect == nil || *recurrence.Lo > -0.6 || *recurrence.Hi < -0.6 {
-		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval that contains -0.6", recurrence, report.Prevents, sessions)
+		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
 	}
 	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
 		t.Errorf("lesson: got %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
 	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != recurrence.NInjected || found["turns"].Verdict.Direction() > 0 {
-		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens of %d injected sessions, and no proof of more turns", x, found["tokens"], found["turns"], recurrence.NInjected)
+		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens from %d injected sessions, and more turns not proven", x, found["tokens"], found["turns"], recurrence.NInjected)
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
 		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with \"helps\"", data, err)
 	}
 }
 
-// sendDeploySession sends a session with two commands. The second command fails in one of five sessions with the
-// lesson, and in four of five without it.
+// sendDeploySession sends a session with two commands. The second command fails in one session in five with the lesson,
+// and in four in five without it.
 func sendDeploySession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)

@@ -31,7 +31,7 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A treated session keeps its arm and reward when the lessons no longer reach the model: after a refusal, after a
+// A treated session keeps arm and reward when the lessons no longer reach the model: after a refusal, after a
 // compaction, or when the client forbids insertions.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			readReport()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
-				t.Errorf("row of the lesson: got %+v, want Rewarded = Picked = %d treated sessions, NInjected and NWithheld above 0, and SRM.OK", row, r.Global.NTreated)
+				t.Errorf("lesson row: got %+v, want Rewarded = Picked = %d treated sessions, NInjected and NWithheld above 0, and SRM.OK", row, r.Global.NTreated)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
 				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; got %d without, want 0; got %d treated, want as many as with the lesson; got %d control, want 0",

@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file. Precept decides at random which sections it cuts from the requests of a session. The
-// shares make it always cut cutSection, never keptSection, and halfSection in half of the sessions.
+// Sections in a rules file. Precept decides at random, per session, which sections it cuts from the requests. The
+// shares make it always cut cutSection, never keptSection, and halfSection in half the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -108,7 +108,7 @@ func unquotedJSON(s string) string { return strings.Trim(jsonString(s), `"`) }
 
 const toolsJSON = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
 
-// dialectRequest returns the path and the body of a request; each message is a role and a text.
+// dialectRequest returns a request's path and body; each message is a role and a text.
 func dialectRequest(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
 	var list []string
 	for _, m := range messages {
@@ -157,8 +157,8 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 	return s.model.takeBodies()
 }
 
-// bodyAfterCuts returns the body that the model should get. halfSection counts as cut if the first sent body lacks
-// the section.
+// bodyAfterCuts returns the body that the model should get. halfSection counts as cut if the first sent body lacks the
+// section.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -202,8 +202,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// Every request of a session has the same cuts: after a retry, a fork, a compaction of the history, and a kill of
-// precept.
+// Every request in a session has the same cuts: after a retry, a fork, a history compaction, and a precept kill.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -246,7 +245,7 @@ func TestSessionCutsAreStable(t *testing.T) {
 	s.Process = harness.Start(t, s.Dir, s.args...)
 	sendAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halfCuts[true] == 0 || halfCuts[false] == 0 {
-		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halfCuts[true])
+		t.Errorf("sessions without halfSection: got %d, want 1 to 11 in 12", halfCuts[true])
 	}
 }
 
@@ -269,7 +268,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		t.Errorf("rules list = %q, want section Half", list)
 	}
 	if list := harness.MustRun(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
-		t.Errorf("rules list of another tenant = %q, want section Half with 0/0 sessions", list)
+		t.Errorf("another tenant's rules list = %q, want section Half with 0/0 sessions", list)
 	}
 
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
@@ -299,8 +298,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The model refuses requests without their sections. Precept then sends the client's bytes once, and later requests
-// of the session keep their sections.
+// The model refuses requests without all sections. Precept then sends the client's bytes once, and later requests in
+// the session keep their sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

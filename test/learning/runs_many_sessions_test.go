@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// The sessions share their coins (random decisions) and their feedback, before and after a restart.
+// The sessions share the coins (random decisions) and the feedback, before and after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
@@ -41,7 +41,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	}
 	for s := range given {
 		if withheld[s] {
-			t.Errorf("lesson %s is injected in some sessions of the run and withheld in others", s)
+			t.Errorf("lesson %s is injected in some sessions in the run and withheld in others", s)
 		}
 	}
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
@@ -68,5 +68,5 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
-	waitForScore(t, p, dir, "many", sessions, 0.25) // feedback after the close of all sessions
+	waitForScore(t, p, dir, "many", sessions, 0.25) // feedback after all sessions have closed
 }

@@ -25,7 +25,7 @@ import (
 type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
-	seen    map[string]map[string]bool // slugs of lessons, by "run/agent"
+	seen    map[string]map[string]bool // lesson slugs by "run/agent"
 	headers []string                   // Precept-* headers that reached the model
 }
 
@@ -82,8 +82,8 @@ func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 type runAgent struct {
 	run, name string
 	history   []map[string]any
-	injected  map[string]bool // slugs of the inserted lessons
-	withheld  map[string]bool // slugs of the withheld lessons
+	injected  map[string]bool // slugs of inserted lessons
+	withheld  map[string]bool // slugs of withheld lessons
 }
 
 func newRunAgent(run, name string) *runAgent {
@@ -130,7 +130,7 @@ func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	}
 }
 
-// exportedTrial is one coin of a run: the random decision to inject or to withhold a lesson, or to make the run a
+// exportedTrial is one coin for a run: the random decision to inject or to withhold a lesson, or to make the run a
 // control run.
 type exportedTrial struct {
 	Run, Coin, Arm, Slug, Assigned string
@@ -175,7 +175,7 @@ func writeTopicLessons(t *testing.T) string {
 	return dir
 }
 
-// Both agents of a run have the same coins (random decisions), and the report counts runs.
+// Both agents in a run have the same coins (random decisions), and the report counts runs.
 func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -223,7 +223,7 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateRuns rates every second run with 0.75, and the two agents of each other run with 1 and 0.
+// rateRuns rates every second run with 0.75, and the two agents in each other run with 1 and 0.
 func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {
@@ -275,7 +275,7 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 	checkRunSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// The two agents of a run use two replicas, alternately or at the same time.
+// The two agents in a run use two replicas, alternately or simultaneously.
 func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -295,7 +295,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*runAgent{newRunAgent(run, "writer"), newRunAgent(run, "reader")}
 		a, b := fleet[i%2].DataURL, fleet[(i+1)%2].DataURL
-		if i%3 == 0 { // at the same time
+		if i%3 == 0 { // simultaneously
 			var both sync.WaitGroup
 			both.Go(func() { agents[i][0].sendMessage(t, a, topicWords(i, i+12), false) })
 			both.Go(func() { agents[i][1].sendMessage(t, b, topicWords(i+6, i+18), false) })
@@ -352,7 +352,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			control[c.Run] = c.Assigned == "control"
 			n, want := 0, 0.75
 			_, _ = fmt.Sscanf(c.Run, "ci-%d", &n)
-			if n%2 == 1 { // the mean of the ratings 1 and 0
+			if n%2 == 1 { // the mean rating
 				want = 0.5
 			}
 			if *c.Outcome != want {
@@ -389,13 +389,13 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 		}
 		for slug := range saw {
 			if !drawn.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, drawn)
+				t.Errorf("run %s: the model received lesson %s, but no coin injects it; coins: %v", a.run, slug, drawn)
 			}
 		}
 		for slug := range drawn.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("run %s: lesson %s is exported as injected, but the model did not receive it", a.run, slug)
+				t.Errorf("run %s: lesson %s is exported as injected, but never reached the model", a.run, slug)
 			}
 		}
 		for slug := range drawn.withheld {
@@ -403,7 +403,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 		}
 	}
 	if shared < 50 {
-		t.Errorf("both agents of a run received the same lesson %d times, want at least 50", shared)
+		t.Errorf("both agents in a run received the same lesson %d times, want at least 50", shared)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
@@ -420,7 +420,7 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 		if os.Getenv("CI") != "" {
 			t.Fatal("python3 is not installed, but CI needs it")
 		}
-		t.Log("the report is not recomputed, because python3 is not installed")
+		t.Log("python3 is not installed: the report is not recomputed")
 		return
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
@@ -452,7 +452,7 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 		}
 	}
 	if found != len(r.Lessons) || found == 0 {
-		t.Errorf("recomputed lessons: got %d, want the %d of the report, at least 1", found, len(r.Lessons))
+		t.Errorf("recomputed lessons: got %d, want %d as reported, at least 1", found, len(r.Lessons))
 	}
 }
 
@@ -496,7 +496,7 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 			t.Log(exported)
 		}
 	}()
-	p.Eventually(fmt.Sprintf("samples with the score %v of %d sessions of the run %s", score, sessions, run), func() bool {
+	p.Eventually(fmt.Sprintf("samples with score %v from %d sessions in run %s", score, sessions, run), func() bool {
 		rated := map[string]bool{}
 		exported = harness.MustRun(t, "export", "--data-dir", dir)
 		for line := range strings.Lines(exported) {
@@ -544,10 +544,10 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
 	waitForScore(t, p, dir, "late", 5, 0.5)
-	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the score of the rater
+	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the rater's score
 	waitForScore(t, p, dir, "late", 5, 1)
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
-	p.Eventually("reward 0.5 of the run late, the mean of both raters", func() bool {
+	p.Eventually("reward 0.5 for the run late, the raters' mean", func() bool {
 		units := 0
 		for _, c := range exportedTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
@@ -556,13 +556,13 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		}
 		return units == 1
 	})
-	// A session that joins the run after its close uses the existing coins, and does not count again.
+	// A session that joins the run after the close uses the existing coins, and does not count again.
 	before := len(exportedTrials(t, "--data-dir", dir))
 	a := newRunAgent("late", "straggler")
 	a.sendMessage(t, p.DataURL, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
 	if after := len(exportedTrials(t, "--data-dir", dir)); after != before {
-		t.Errorf("exported coins after a session of a closed run: got %d, want %d as before", after, before)
+		t.Errorf("exported coins after a session in a closed run: got %d, want %d as before", after, before)
 	}
 }
 

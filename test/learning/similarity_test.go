@@ -41,7 +41,7 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// Matching by likeness, the similarity of words, begins when the store has 200 sessions.
+// Matching by likeness (word similarity) begins when the store has 200 sessions.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
@@ -152,7 +152,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Matched != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("proposals = %s, want first \"rename that endpoint\" with one session and its excerpt", out)
+		t.Errorf("proposals = %s, want first \"rename that endpoint\" with one session and an excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {

@@ -36,10 +36,10 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
-				t.Fatalf("last message of turn %d = %q, want one answer, to the newest command", n, newest)
+				t.Fatalf("last message in turn %d = %q, want one answer, to the newest command", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
-				t.Fatalf("messages of turn %d:\n%s\nwant the messages of the previous turn first:\n%s", n, strings.Join(got, "\n"), seen)
+				t.Fatalf("turn %d messages:\n%s\nwant the previous turn's messages first:\n%s", n, strings.Join(got, "\n"), seen)
 			}
 		}
 		seen = strings.Join(got, "\n")
@@ -47,7 +47,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	}
 
 	lessonsAt := func(base string) lessonsClient { return lessonsClient{t, base, "coder", "sk-one"} }
-	harness.Eventually(t, "the lesson on cache number 3 in requests of both servers", func() bool {
+	harness.Eventually(t, "the lesson on cache number 3 in both servers' requests", func() bool {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
@@ -73,7 +73,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 			b.Send(true)
 		}
 	}
-	harness.Eventually(t, "equal hit counts of at least 22 at both servers", func() bool {
+	harness.Eventually(t, "equal hit counts, at least 22, at both servers", func() bool {
 		one, two := hitCount(servers[0].DataURL), hitCount(servers[1].DataURL)
 		return one == two && one >= 22
 	})

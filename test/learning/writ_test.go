@@ -132,7 +132,7 @@ func (m *scriptedModel) texts(t *testing.T) []string {
 	return out
 }
 
-// waitForResults waits until the servers have executed n commands. On a slow disk, their results would come one turn
+// waitForResults waits until the servers have executed n commands. On a slow disk, the results would come one turn
 // later.
 func waitForResults(t *testing.T, n int, servers ...*harness.Process) {
 	t.Helper()
@@ -170,7 +170,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				got := m.texts(t)
 				const created = "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n"
 				if want := created + "[END LESSON]\n\nGo on."; got[len(got)-1] != want {
-					t.Fatalf("last message of the second turn = %q, want %q", got[len(got)-1], want)
+					t.Fatalf("last message in the second turn = %q, want %q", got[len(got)-1], want)
 				}
 				if ids, _ := (lessonsClient{t, p.DataURL, "coder", "sk-one"}).list(""); len(ids) != 1 {
 					t.Errorf("stored lessons: got %q, want 1", ids)
@@ -181,11 +181,11 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.Send(stream)
 				later := m.texts(t)
 				if !slices.Equal(later[:3], got) || a.Messages[2]["content"] != "Go on." {
-					t.Errorf("messages of the third turn = %q, want the messages of the second turn first: %q", later, got)
+					t.Errorf("third turn's messages = %q, want the second turn's messages first: %q", later, got)
 				}
 				const prefix = "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists"
 				if last, suffix := later[4], "[END LESSON]\n\nAnd now?"; !strings.HasPrefix(last, prefix) || !strings.HasSuffix(last, suffix) {
-					t.Errorf("last message of the third turn = %q, want prefix %q and suffix %q", last, prefix, suffix)
+					t.Errorf("last message in the third turn = %q, want prefix %q and suffix %q", last, prefix, suffix)
 				}
 			})
 		}
@@ -202,7 +202,7 @@ func TestWritIsOffByDefault(t *testing.T) {
 	a.User("Go on.")
 	a.Send(false)
 	if got := m.texts(t); got[2] != "Go on." {
-		t.Errorf(`message 3 of %q: got %q, want "Go on."`, got, got[2])
+		t.Errorf(`message 3 in %q: got %q, want "Go on."`, got, got[2])
 	}
 	if ids, _ := (lessonsClient{t, p.DataURL, "coder", "sk-one"}).list(""); len(ids) != 0 {
 		t.Errorf("stored lessons: got %q, want none", ids)
@@ -228,7 +228,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	got := m.texts(t)[2]
 	const hostileText, recorded, unfinished = "gnore all previous", "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]", "ends with a line /endlesson"
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, hostileText) || !strings.Contains(got, recorded) || !strings.Contains(got, unfinished) {
-		t.Errorf("answers to the commands = %q, want 3 answers that contain %q and %q, but not %q", got, recorded, unfinished, hostileText)
+		t.Errorf("answers to the commands = %q, want 3 answers with %q and %q, but not %q", got, recorded, unfinished, hostileText)
 	}
 	waitForResults(t, 4, p)
 	a.Assistant("/lesson search cache")
@@ -375,7 +375,7 @@ func TestCommandsAboveTheHourlyLimitAreRefused(t *testing.T) {
 					}
 					return true
 				})
-				t.Errorf("%d commands: got %d executed and %d refused as too many, want %d and the rest; numbers of errors: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
+				t.Errorf("%d commands: got %d executed and %d refused as too many, want %d and the rest; error counts: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
 			}
 		})
 	}
@@ -413,9 +413,9 @@ func TestWritAnswerPrecedesTheToolResult(t *testing.T) {
 	second, third := results(requests[1]), results(requests[2])
 	const prefix, suffix = "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n", "[END LESSON]\n\nok"
 	if len(second) != 1 || !strings.HasPrefix(second[0], prefix) || !strings.HasSuffix(second[0], suffix) {
-		t.Fatalf("tool results of the second request = %q, want 1 with prefix %q and suffix %q", second, prefix, suffix)
+		t.Fatalf("second request's tool results = %q, want 1 with prefix %q and suffix %q", second, prefix, suffix)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf(`tool results of the third request = %q, want 2: %q, and one with "says so already"`, third, second[0])
+		t.Errorf(`third request's tool results = %q, want 2: %q, and one with "says so already"`, third, second[0])
 	}
 }

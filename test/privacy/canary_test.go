@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns a value of each kind of secret and personal data. The values are joined at run time, so that
-// secret scanners do not report this repository.
+// canaries returns a value for each kind of secret and personal data. The values are joined at run time, so that secret
+// scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -45,7 +45,7 @@ func canaries() map[string]string {
 	}
 }
 
-// findLeaks returns each occurrence of a canary, or of its first two thirds, with the surrounding bytes.
+// findLeaks returns each place with a canary, or with the first two thirds, and the surrounding bytes.
 func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -61,8 +61,8 @@ func findLeaks(texts map[string]string, values map[string]string) (found []strin
 	return slices.Compact(found)
 }
 
-// newStreamingModel streams a text as the content and as an argument of a tool call, in pieces of seven bytes. If a
-// request contains "hang up", it streams three quarters of truncated, and closes the connection.
+// newStreamingModel streams a text as the content and as a tool call argument, in pieces of seven bytes. If a request
+// contains "hang up", it streams three quarters of truncated, and closes the connection.
 func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	p.WaitUntilDrained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
-		t.Fatalf("data directory: got %d files, want at least 3, one of them with a redacted email", len(all))
+		t.Fatalf("data directory: got %d files, want at least 3, one with a redacted email", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.AdminURL+"/metrics", "t")
 	all["the log"] = p.Log.String()
@@ -218,7 +218,7 @@ func storedDocuments(t *testing.T, dir string) string {
 		})
 	}
 	if err != nil || b.Len() < 1000 {
-		t.Fatalf("documents of the store: got %d bytes, error %v, want at least 1000 bytes", b.Len(), err)
+		t.Fatalf("store documents: got %d bytes, error %v, want at least 1000 bytes", b.Len(), err)
 	}
 	return b.String()
 }

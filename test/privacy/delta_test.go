@@ -21,7 +21,7 @@ func toolOutput(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// An agent sends its whole history in each of 200 turns, in total about a hundred times the final transcript.
+// An agent sends the whole history in each of 200 turns, in total about a hundred times the final transcript.
 func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	const turns, maxShare = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
@@ -74,6 +74,6 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	share := float64(stored) / float64(transcript)
 	t.Logf("transcript: %d bytes; requests: %d bytes; store: %d bytes, %.2f times the transcript; files: %v", transcript, sent, stored, share, sizes)
 	if share > maxShare {
-		t.Errorf("size of the store: got %.2f times the transcript, want at most %.1f times", share, maxShare)
+		t.Errorf("store size: got %.2f times the transcript, want at most %.1f times", share, maxShare)
 	}
 }

@@ -46,17 +46,17 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 		t.Fatalf("forget next to a running server: got exit code %d, output %s, standard error %s, want 0 and (1 session)", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
-		t.Errorf("files with %q of the forgotten session: got %v, want none", first, found)
+		t.Errorf("files with %q from the forgotten session: got %v, want none", first, found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Errorf("no file contains %q of the other session", second)
+		t.Errorf("no file contains %q from the other session", second)
 	}
 	out, stderr, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "no data of the session a-"+first) {
 		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and the name", code, out, stderr)
 	}
 
-	// The agent continues: its next turn begins a new session, which can also be forgotten.
+	// The agent continues: the next turn begins a new session, which can also be forgotten.
 	sendRated("a", first)
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)
@@ -71,7 +71,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
-			t.Errorf("files with %q of a forgotten session: got %v, want none", word, found)
+			t.Errorf("files with %q from a forgotten session: got %v, want none", word, found)
 		}
 	}
 	if out, _, code = harness.RunCommand(t, "", "export", "--data-dir", dir); code != 0 || out != "" {

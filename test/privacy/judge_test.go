@@ -17,8 +17,8 @@ import (
 )
 
 // startJudge starts a judge, a model that rates sessions and drafts lessons. The judge repeats text in each draft, in
-// each reason, and in some ratings also as the outcome. If status is not 200, every answer is an error whose body
-// ends in text.
+// each reason, and in some ratings also as the outcome. If status is not 200, every answer is an error with text at the
+// end of the body.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64

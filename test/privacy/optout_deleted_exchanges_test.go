@@ -20,8 +20,8 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	}
 }
 
-// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown, so a new
-// pattern in learning.opt_out_patterns hides all its samples.
+// After learning.hot has deleted a session's exchanges, the paths in the tool calls are unknown, so a new pattern in
+// learning.opt_out_patterns hides all samples from the session.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

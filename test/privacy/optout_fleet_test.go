@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica. Its next turn reaches a different replica at once and repeats the opted-out text
-// without the header.
+// A session opts out at one replica. The next turn immediately reaches a different replica and repeats the opted-out
+// text without the header.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -63,7 +63,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	send(1, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
-	// Only the second of three turns opts out, at a different replica.
+	// In three turns, only the second opts out, at a different replica.
 	mid := messageJSON("user", "Begin with mid "+newText+".")
 	send(2, "mid", mid, nil)
 	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
@@ -87,7 +87,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	}
 	for _, kept := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("text %q of a turn without an opt-out is not stored", kept)
+			t.Errorf("text %q from a turn without an opt-out is not stored", kept)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
-	pathCanary   = "larkspur-1414" // in the result of a tool call, and in the reply to that result
+	pathCanary   = "larkspur-1414" // in a tool result, and in the reply to that result
 	keptCanary   = "snapdragon-1732"
 )
 
@@ -64,7 +64,7 @@ func parquetText(t *testing.T, file string) string {
 	return fmt.Sprint(rows)
 }
 
-// commandOutputs returns the outputs of precept's commands, and the requests of precept distill to its judge.
+// commandOutputs returns the outputs from precept's commands, and the requests from precept distill to the judge.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -128,7 +128,7 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 
 func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Other content of a session with an opted-out path stays visible.
+// Other content in a session with an opted-out path stays visible.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {
@@ -166,11 +166,11 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			}
 			for _, output := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
 				if !strings.Contains(after[output], keptCanary) {
-					t.Errorf("%s lacks %q, which belongs to no opted-out tenant, agent or path", output, keptCanary)
+					t.Errorf("%s lacks %q, although no tenant, agent or path with this text opted out", output, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
-				t.Error("export openai lacks the turn after the opted-out turns of the same session")
+				t.Error("export openai lacks the turn after the opted-out turns in the same session")
 			}
 			exported := filepath.Join(t.TempDir(), "export.jsonl")
 			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {

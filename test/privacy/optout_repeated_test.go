@@ -55,7 +55,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 							body := `{"model":"m","messages":[{"role":"user","content":"` + newText + ` hello"}]}`
 							return skipReason(t, p.DataURL+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
 						})
-						p.Eventually("the exchange in the store, so that the next session finds a place in memory", func() bool {
+						p.Eventually("the exchange in the store, to make room for the next session in memory", func() bool {
 							return harness.Doctor(t, dir).Stored == int64(i+1)
 						})
 					}
@@ -84,7 +84,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 				}
 				if n != 1 {
-					t.Errorf("stored exchanges of the session: got %d, want 1 (the second turn)", n)
+					t.Errorf("session's stored exchanges: got %d, want 1 (the second turn)", n)
 				}
 			})
 		}

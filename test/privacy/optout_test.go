@@ -90,22 +90,22 @@ reward: {close_after: 300ms}
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: places with %q of an opted-out session: got %v, want none", when, trace, found)
+				t.Errorf("%s: places with %q from an opted-out session: got %v, want none", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
 				id := session.IDOf(tenant, session.NamespaceSession, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
-					t.Errorf("%s: places with the hash of session %s: got %v, want none", when, name, found)
+					t.Errorf("%s: places with session %s's hash: got %v, want none", when, name, found)
 				}
 			}
 		}
 		if counts := doctorCounts(t, dir); counts != "[0 0 0 0 0]" {
-			t.Errorf("%s: counts of sessions, exchanges, samples, feedback and parked feedback: got %s, want zeros", when, counts)
+			t.Errorf("%s: session, exchange, sample, feedback and parked feedback counts: got %s, want zeros", when, counts)
 		}
 	}
-	p.Eventually("removal of the turn that opts out by a path in its reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
+	p.Eventually("removal of the turn with an opted-out path in the reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
@@ -147,8 +147,7 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// The second of four turns reads an opted-out file. The third turn has the content of the file and a reply that quotes
-// the content.
+// The second of four turns reads an opted-out file. The third turn has the file content and a reply that quotes it.
 func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
@@ -191,7 +190,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	}
 	for _, kept := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), kept) {
-			t.Errorf("text %q of a turn without an opt-out is not stored", kept)
+			t.Errorf("text %q from a turn without an opt-out is not stored", kept)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func newVaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// The second turn of the session opts out, and feedback repeats its text.
+// The session's second turn opts out, and feedback repeats the turn's text.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
@@ -106,7 +106,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 					t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 				}
 			}
-			p.Eventually("a sample of the session", func() bool {
+			p.Eventually("a session sample", func() bool {
 				_, text := harness.Get(t, p.AdminURL+"/api/samples", "t")
 				return strings.Contains(text, "quality_score")
 			})
@@ -128,12 +128,12 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
 				for _, output := range found {
 					at := strings.Index(all[output], hiddenText)
-					t.Errorf("%s shows %q of the opted-out turn", output, all[output][max(0, at-150):min(len(all[output]), at+60)])
+					t.Errorf("%s shows %q from the opted-out turn", output, all[output][max(0, at-150):min(len(all[output]), at+60)])
 				}
 			}
 			for _, output := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
 				if !strings.Contains(all[output], visibleText) {
-					t.Errorf("%s lacks %q of the first turn", output, visibleText)
+					t.Errorf("%s lacks %q from the first turn", output, visibleText)
 				}
 			}
 		})

@@ -72,7 +72,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	for dialect := range prompts {
 		sendBothTurns(t, p, dialect, promptText, nil)
 	}
-	p.Eventually("two stored exchanges of each dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
+	p.Eventually("two stored exchanges per dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
 		t.Fatalf("exported conversations: got %d, want %d", len(lines), len(prompts))

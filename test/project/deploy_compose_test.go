@@ -46,7 +46,7 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// upstreamURL is the value of OPENAI_BASE_URL, which users must export.
+// upstreamURL is the OPENAI_BASE_URL that users must export.
 const upstreamURL = "https://api.openai.com/v1"
 
 // interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
@@ -54,15 +54,15 @@ func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
 		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, which the comment at the top of the file explains", form)
+			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, as explained at the top of the file", form)
 		}
 		return upstreamURL
 	})
 	return strings.ReplaceAll(text, "$$", "$")
 }
 
-// readCompose returns the decoded compose.yaml and the directory of the secrets. It creates the secrets with the
-// commands in the head of compose.yaml.
+// readCompose returns the decoded compose.yaml and the secrets directory. It creates the secrets with the commands at
+// the top of compose.yaml.
 func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
 	decodeStrictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
@@ -76,7 +76,7 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	sh := exec.CommandContext(t.Context(), "sh", "-ec", "mkdir deploy\n"+strings.Join(script, ""))
 	sh.Dir = dir
 	if out, err := sh.CombinedOutput(); err != nil {
-		t.Fatalf("run the commands in the head of compose.yaml: %v\n%s", err, out)
+		t.Fatalf("run the commands at the top of compose.yaml: %v\n%s", err, out)
 	}
 	for name, s := range c.Secrets {
 		info, err := os.Stat(filepath.Join(dir, "deploy", filepath.FromSlash(s.File)))
@@ -86,7 +86,7 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	}
 	secrets = filepath.Join(dir, "deploy", "secrets")
 	if info, err := os.Stat(secrets); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("directory of the secrets: got %v, error %v, want mode 0700", info, err)
+		t.Errorf("secrets directory: got %v, error %v, want mode 0700", info, err)
 	}
 	return c, secrets
 }
@@ -100,7 +100,7 @@ func readSecret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// preceptEnv returns the variables of the image, overridden by those of the service.
+// preceptEnv returns the image's variables, overridden by the service's variables.
 func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -129,7 +129,7 @@ func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: got secret %s, defined: %v, want a defined secret that the command or environment uses: %s", name, secret, ok, text)
+				t.Errorf("%s: got secret %s, defined: %v, want a defined secret, used in the command or environment: %s", name, secret, ok, text)
 			}
 		}
 	}
@@ -147,13 +147,13 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 	for name, s := range c.Services {
 		for _, dependency := range s.DependsOn {
 			if _, ok := c.Services[dependency]; !ok {
-				t.Errorf("%s depends on %s, which is not a service", name, dependency)
+				t.Errorf("%s depends on %s, not a service", name, dependency)
 			}
 		}
 		for _, v := range s.Volumes {
 			source, _, _ := strings.Cut(v, ":")
 			if _, named := c.Volumes[source]; !named && !exists(filepath.Join(repo, "deploy", source)) {
-				t.Errorf("%s mounts %s, which is neither a volume nor a file in deploy", name, source)
+				t.Errorf("%s mounts %s, neither a volume nor a file in deploy", name, source)
 			}
 		}
 		for _, p := range s.Ports {
@@ -189,7 +189,7 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 		}
 	}
 	if got := readPrometheus(t).ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
-		t.Errorf("targets of Prometheus: got %v, want %v", got, targets)
+		t.Errorf("Prometheus targets: got %v, want %v", got, targets)
 	}
 }
 
@@ -256,10 +256,10 @@ func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	}
 	decodeStrictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf("data source of Grafana: got %+v, want http://prometheus:9090 as the default, and a service prometheus", s)
+		t.Errorf("Grafana data source: got %+v, want http://prometheus:9090 as the default, and a service prometheus", s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
-		t.Errorf("volumes of Grafana: got %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
+		t.Errorf("Grafana volumes: got %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	server := storetest.StartRedisScript(t, script)
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.PID()))
 	if password := readSecret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
-		t.Errorf("command line of Redis: got %q, want redis-server without a password", line)
+		t.Errorf("Redis command line: got %q, want redis-server without a password", line)
 	}
 	if reply, err := server.Do("PING"); err == nil {
 		t.Errorf("PING without a password: got %q, want an error", reply)
@@ -287,10 +287,10 @@ func TestComposeSettingsRun(t *testing.T) {
 		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.AdminURL+"/metrics", "precept-2:8081", token); code != 200 {
-		t.Errorf("/metrics with the token of Prometheus: got status %d, want 200", code)
+		t.Errorf("/metrics with Prometheus's token: got status %d, want 200", code)
 	}
 	if code := statusAs(t, p.AdminURL+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
-		t.Errorf("/api/export/sessions with the token of Prometheus: got status %d, want 403", code)
+		t.Errorf("/api/export/sessions with Prometheus's token: got status %d, want 403", code)
 	}
 	if code := statusAs(t, p.AdminURL+"/metrics", "elsewhere:8081", token); code != 403 {
 		t.Errorf("/metrics with an unknown Host: got status %d, want 403", code)

@@ -215,7 +215,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	for _, e := range k.container().Env {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
-				t.Errorf("%s refers to secret %s/%s, which secret.example.yaml does not define", e.Name, ref.Name, ref.Key)
+				t.Errorf("%s refers to secret %s/%s, not defined in secret.example.yaml", e.Name, ref.Name, ref.Key)
 			}
 			if ref.Key == "admin-token" {
 				e.Value = kubeToken
@@ -267,7 +267,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("the arguments name file %s, which is not a key of the ConfigMap", name)
+				t.Errorf("arguments name file %s, not a key in the ConfigMap", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -285,7 +285,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s: got selector %v, want the labels %v of the pods", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s: got selector %v, want the pods' labels %v", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -300,24 +300,24 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, e.Listen)), "admin": json.Number(port(t, e.Admin.Listen))})
 	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
-		t.Errorf("ports of the container: got %s, want %s", got, want)
+		t.Errorf("container ports: got %s, want %s", got, want)
 	}
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("service %s: got port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
+				t.Errorf("service %s: got port %+v, want the name and number of a pod port", s.Metadata.Name, p)
 			}
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q of volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q on volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+maxStopDuration {
 		t.Errorf("pod: got preStop sleep %s and termination grace period %s, want a sleep above 0 and a period above %s", sleep, grace, sleep+maxStopDuration)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("pod: got security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, not root, and true",
+		t.Errorf("pod: got security context %+v, read-only root file system %v, want user 65532 as in the Dockerfile, not root, and true",
 			pod.SecurityContext, c.SecurityContext.ReadOnlyRootFilesystem)
 	}
 }
@@ -331,7 +331,7 @@ func TestPlaceholderOfTheKubernetesSecretIsRefused(t *testing.T) {
 	c := exec.CommandContext(t.Context(), "precept", "check")
 	c.Dir, c.Env = t.TempDir(), append(environ(env), "PATH="+os.Getenv("PATH"))
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is short for a listener that can be reached from outside") {
-		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault of the token", err, out)
+		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault in the token", err, out)
 	}
 }
 

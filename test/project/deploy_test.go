@@ -21,11 +21,10 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// lastWrite is the time limit of the store's last write at a stop (writeLimit of package store).
+// lastWrite is the time limit for the store's last write at a stop (writeLimit in package store).
 const lastWrite = 10 * time.Second
 
-// maxStopDuration is the maximum duration of a stop with the default settings. A supervisor must wait longer before
-// it kills precept.
+// maxStopDuration is the longest stop with the default settings. A supervisor must wait longer before it kills precept.
 const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
 func readRepoFile(t *testing.T, name string) string {
@@ -37,7 +36,7 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes each YAML document of a file into the pointer that target returns. An unknown or repeated key
+// decodeStrictly decodes each YAML document in a file into the pointer returned by target. An unknown or repeated key
 // fails the test.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
@@ -113,7 +112,7 @@ func checkVariables(t *testing.T, file string, env map[string]string) {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets variable %s, which precept does not read", file, name)
+			t.Errorf("%s sets variable %s, unknown to precept", file, name)
 		}
 	}
 }
@@ -123,7 +122,7 @@ func checkCommandLine(t *testing.T, file string, args []string) {
 	p := gatherNames(t)
 	cmd, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s names %s, which is not a command of precept", file, args[0])
+		t.Errorf("%s names %s, not a precept command", file, args[0])
 	}
 	p.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
 }
@@ -169,12 +168,12 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile lacks a line of the form %s", form)
+			t.Fatalf("the Dockerfile lacks a line like %s", form)
 		}
 		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
 	if want := "FROM --platform=$BUILDPLATFORM golang:" + goVersion(t) + "-"; !strings.Contains(text, want) {
-		t.Errorf("the Dockerfile lacks %q, with the Go version of go.mod", want)
+		t.Errorf("the Dockerfile lacks %q, with the Go version in go.mod", want)
 	}
 }
 
@@ -185,7 +184,7 @@ func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 	for name, form := range flags {
 		m := regexp.MustCompile(form).FindStringSubmatch(readRepoFile(t, name))
 		if m == nil {
-			t.Fatalf("%s lacks linker flags of the form %s", name, form)
+			t.Fatalf("%s lacks linker flags like %s", name, form)
 		}
 		linked := strings.NewReplacer("$(VERSION)", "v9.8.7", "$VERSION", "v9.8.7").Replace(m[1])
 		if seen[linked] {
@@ -196,11 +195,11 @@ func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags="+linked, "-o", binary, "./cmd/precept")
 		build.Dir = repo
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("go build with the flags of the %s: %v\n%s", name, err, out)
+			t.Fatalf("go build with the flags in the %s: %v\n%s", name, err, out)
 		}
 		out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "precept v9.8.7 ") {
-			t.Errorf("precept version with the flags of the %s: got %q, error %v, want precept v9.8.7", name, out, err)
+			t.Errorf("precept version with the flags in the %s: got %q, error %v, want precept v9.8.7", name, out, err)
 		}
 	}
 	if !strings.Contains(readRepoFile(t, "Dockerfile"), "\nARG VERSION=\n") {
@@ -217,7 +216,7 @@ func goVersion(t *testing.T) string {
 	return m[1]
 }
 
-// parseUnit returns the values of a systemd unit by section and key. The values of a key have the order of the file.
+// parseUnit returns the values in a systemd unit by section and key. A key's values keep the file order.
 func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
@@ -230,7 +229,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 			section = strings.Trim(line, "[]")
 			out[section] = map[string][]string{}
 		case !ok || section == "":
-			t.Fatalf("line %q of the unit: want a section or key=value", line)
+			t.Fatalf("unit line %q: want a section or key=value", line)
 		default:
 			out[section][key] = append(out[section][key], value)
 		}
@@ -259,11 +258,11 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	c := readEffectiveConfig(t, env, "serve")
 	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
 		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
-			t.Errorf("state directory of the unit: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
+			t.Errorf("unit's state directory: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= maxStopDuration {
-		t.Errorf("TimeoutStopSec: got %s, want more than %s, the duration of a stop", limit, maxStopDuration)
+		t.Errorf("TimeoutStopSec: got %s, want more than %s, the longest stop", limit, maxStopDuration)
 	}
 	if onlyValue("Type") != "notify" || !strings.Contains(onlyValue("ExecReload"), "-HUP $MAINPID") || onlyValue("SuccessExitStatus") != "3" || onlyValue("RestartPreventExitStatus") != "2" {
 		t.Errorf(`[Service]: got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)

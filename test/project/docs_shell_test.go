@@ -22,7 +22,7 @@ import (
 )
 
 type docBlock struct {
-	line       int    // of the opening fence
+	line       int    // opening fence's line
 	kind, text string // language and content
 	notRun     string // reason from <!-- not run: ... --> on the line above
 }
@@ -32,8 +32,8 @@ var (
 	commandPattern = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks returns the fenced blocks of a document, and the line numbers of shell commands in indented blocks, which
-// the test cannot run.
+// docBlocks returns a document's fenced blocks, and the line numbers with shell commands in indented blocks, which the
+// test cannot run.
 func docBlocks(text string) (blocks []docBlock, indented []int) {
 	var current *docBlock
 	previousLine := ""
@@ -66,7 +66,7 @@ func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	}
 }
 
-// The blocks of a document run in order. A block with the comment "not run" is skipped.
+// A document's blocks run in order. A block with the comment "not run" is skipped.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -76,7 +76,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		blocks, indented := docBlocks(readRepoFile(t, file))
 		for _, line := range indented {
-			t.Errorf("%s:%d: command in an indented block, which the test cannot run; use a fenced block of sh", file, line)
+			t.Errorf("%s:%d: command in an indented block cannot be run; use a fenced sh block", file, line)
 		}
 		var shell []docBlock
 		for _, b := range blocks {
@@ -117,8 +117,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docEnv is a git project with lessons, transcripts and a running precept, the lessons of two other projects, and a
-// Redis.
+// docEnv is a git project with lessons, transcripts and a running precept, two other projects' lessons, and a Redis.
 type docEnv struct {
 	dir, redis   string
 	env          []string

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// snippet is code in a document: a span between backticks, or a line of a fenced block.
+// snippet is code in a document: a span between backticks, or a line in a fenced block.
 type snippet struct {
 	text  string
 	block bool
@@ -105,7 +105,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return
 	}
-	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
+	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // another program's command follows
 	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
 	k.checkFlags(cmd, preceptArgs, report)
 }
@@ -165,7 +165,7 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	}
 }
 
-// expandBraces expands a metric name with {a,b} to one name for each item in the braces.
+// expandBraces expands a metric name with {a,b} to one name per item in the braces.
 func expandBraces(name string) []string {
 	head, rest, ok := strings.Cut(name, "{")
 	if !ok {

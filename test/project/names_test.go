@@ -34,7 +34,7 @@ type knownNames struct {
 	metrics  map[string]bool
 	routes   []*regexp.Regexp
 	headers  map[string]bool // lower case
-	targets  map[string]bool // targets of the Makefile
+	targets  map[string]bool // Makefile targets
 	sections map[string]bool // first segments of keys
 }
 
@@ -50,7 +50,7 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked := string(text)
-		if file == "docs/ARCHITECTURE.md" { // the names of locks look like keys; house_test.go checks them
+		if file == "docs/ARCHITECTURE.md" { // lock names look like keys; house_test.go checks them
 			before, rest, _ := strings.Cut(checked, "\n## Locks\n")
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
@@ -87,14 +87,14 @@ func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 	known := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.findUnknownNames("README.md", known); len(got) != 0 {
-		t.Errorf("findUnknownNames of a text with existing names = %q, want none", got)
+		t.Errorf("findUnknownNames(existing names) = %q, want none", got)
 	}
 }
 
 const repo = "../.."
 
-// documents returns the paths of the documents to check. Decision pages and the changelog are omitted, because they may
-// name settings that no longer exist.
+// documents returns the paths to check. Decision pages and the changelog are omitted, because they may name settings
+// that no longer exist.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -178,7 +178,7 @@ func metricNames(t *testing.T) map[string]bool {
 	server.RegisterSpans(d, nil)
 	server.RegisterCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
-		d.names[name+"_bucket"] = true // queries name the buckets of histograms
+		d.names[name+"_bucket"] = true // queries name histogram buckets
 	}
 	return d.names
 }
@@ -208,8 +208,8 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routePatterns returns patterns of the paths that the two listeners answer: the first arguments of GET, POST and
-// similar calls, and the keys of the map in proxy.endpoints.
+// routePatterns returns patterns for the paths that the two listeners answer: the first arguments in calls to GET, POST
+// and the like, and the keys in the map proxy.endpoints.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -255,7 +255,7 @@ func routePatterns(t *testing.T) []*regexp.Regexp {
 	return out
 }
 
-// headerNames returns the Precept-* headers in string literals of the source, in lower case.
+// headerNames returns the Precept-* headers in the source's string literals, in lower case.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -292,7 +292,7 @@ type command struct {
 	subcommands map[string]*command
 }
 
-// commandTree returns precept's commands and flags, read from its shell completion.
+// commandTree returns precept's commands and flags, read from the shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -322,7 +322,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command returns the command whose name begins a list of words, and the remaining words.
+// command returns the command named by the first words, and the remaining words.
 func (k *knownNames) command(words []string) (c *command, rest []string) {
 	c = k.root
 	for i, word := range words {

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// promQueries returns the queries of the Prometheus rules and of the Grafana dashboard, by rule or panel.
+// promQueries returns the queries in the Prometheus rules and in the Grafana dashboard, by rule or panel.
 func promQueries(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -59,12 +59,12 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := promQueries(t)
 	if len(all) < 25 {
-		t.Fatalf("queries of the rules and the dashboard: got %d, want at least 25", len(all))
+		t.Fatalf("queries in the rules and the dashboard: got %d, want at least 25", len(all))
 	}
 	for source, expr := range all {
 		for _, name := range metricPattern.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries metric %s, which the program does not have", source, name)
+				t.Errorf("%s queries metric %s, unknown to the program", source, name)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
-		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of the test
+		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in the test's folder
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: got error %v, want SUCCESS\n%s", args, err, out)

@@ -25,7 +25,7 @@ import (
 	"precept/store"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated part of admin/openapi.yaml") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the generated part of admin/openapi.yaml") //nolint:gochecknoglobals // a test flag
 
 const generatedMark = "# The following schemas are generated from Go types"
 
@@ -87,7 +87,7 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// resolve follows a JSON pointer and its references. It returns the node, or nil, and the pointer without references.
+// resolve follows a JSON pointer and the references. It returns the node, or nil, and the pointer without references.
 func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -109,7 +109,7 @@ func pointerRest(pointer, resolved string) string { return strings.TrimPrefix(po
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
-// check fails the test if a response does not match the description. path is a path of the description, such as
+// check fails the test if a response does not match the description. path is a path in the description, such as
 // /api/runs/{run}.
 func (d *apiDescription) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
@@ -152,7 +152,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	}
 }
 
-// call sends a request to a running precept and checks the response. values holds the names and values of the
+// call sends a request to a running precept and checks the response. values holds the names and values for the
 // parameters in path, in turn.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
@@ -248,7 +248,7 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 
 func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
-	harness.Eventually(d.t, "the sample of the closed session", func() bool {
+	harness.Eventually(d.t, "the closed session's sample", func() bool {
 		var l store.SampleList
 		r.GetAdmin(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0
@@ -331,7 +331,7 @@ func (d *apiDescription) checkAllTested() {
 				}
 			}
 			if !called {
-				d.t.Errorf("no successful call of %s %s", strings.ToUpper(method), path)
+				d.t.Errorf("no successful call to %s %s", strings.ToUpper(method), path)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// schemas generates JSON Schemas in YAML from Go types, with the comments of their fields as descriptions.
+// schemas generates JSON Schemas in YAML from Go types, with the field comments as descriptions.
 type schemas struct {
 	t        *testing.T
 	done     map[string]string            // by name
@@ -37,7 +37,7 @@ func newSchemas(t *testing.T, all ...reflect.Type) string {
 	return b.String()
 }
 
-// typeSchema returns the schema of a type, in YAML's flow style.
+// typeSchema returns a type's schema in YAML's flow style.
 func (s *schemas) typeSchema(typ reflect.Type) string {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
@@ -62,14 +62,14 @@ func (s *schemas) typeSchema(typ reflect.Type) string {
 		return `type: [object, "null"], additionalProperties: {` + s.typeSchema(typ.Elem()) + "}"
 	case reflect.Struct:
 		if name := s.name(typ); s.done[name] == "" {
-			s.done[name] = "..." // ends the recursion of a type that contains itself
+			s.done[name] = "..." // ends the recursion for a type that contains itself
 			s.done[name] = s.object(name, typ)
 		}
 		return `$ref: "#/components/schemas/` + s.name(typ) + `"`
 	case reflect.Interface:
 		return ""
 	default:
-		s.t.Fatalf("no schema for the kind of type %s", typ)
+		s.t.Fatalf("no schema for type %s: kind not supported", typ)
 		return ""
 	}
 }
@@ -86,7 +86,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name returns the package and the name of a type, because two packages may have types with the same name.
+// name returns a type's package and name, because two packages may have types with the same name.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
@@ -108,8 +108,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// writeFields writes the schemas of the fields that encoding/json encodes, and appends the fields that are never
-// omitted to required.
+// writeFields writes the schemas for the fields that encoding/json encodes, and appends the never omitted fields to
+// required.
 func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -143,7 +143,7 @@ func (s *schemas) fieldComment(typ reflect.Type, field string) string {
 		dir := filepath.Join(repo, filepath.FromSlash(strings.TrimPrefix(pkg, "precept/")))
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
-			s.t.Fatalf("Go files in %s of package %s: got %d, error %v, want at least 1", dir, pkg, len(files), err)
+			s.t.Fatalf("Go files in %s for package %s: got %d, error %v, want at least 1", dir, pkg, len(files), err)
 		}
 		for _, file := range files {
 			s.readComments(pkg, file)

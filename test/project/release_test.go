@@ -89,7 +89,7 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	}
 	for _, m := range info.Deps {
 		if got[m.Path] != m.Version {
-			t.Errorf("version of module %s: got %q, want %q as in the binary", m.Path, got[m.Path], m.Version)
+			t.Errorf("module %s version: got %q, want %q as in the binary", m.Path, got[m.Path], m.Version)
 		}
 	}
 	if len(got) != len(info.Deps)+1 || len(got) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(got) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
@@ -97,6 +97,6 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 			len(got), len(info.Deps), b.Dependencies, b.Metadata, b.SpecVersion)
 	}
 	if string(bill()) != string(text) {
-		t.Error("two bills of the same binary differ")
+		t.Error("two bills for the same binary differ")
 	}
 }

@@ -38,7 +38,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusOK {
-			t.Fatalf("chat request of session %s: got status %s, want 200", name, res.Status)
+			t.Fatalf("chat request in session %s: got status %s, want 200", name, res.Status)
 		}
 	}
 	runPrecept := func(args ...string) string {
@@ -120,7 +120,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 		t.Errorf("exported samples after the restore: got %d, want 30", n)
 	}
 	sendChat(p, "afterwards")
-	p.Eventually("the sample of a session after the restore", func() bool { return strings.Count(runPrecept("export"), "\n") == 31 })
+	p.Eventually("a session's sample after the restore", func() bool { return strings.Count(runPrecept("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
 		t.Errorf("exchanges dropped as damaged after the restore: got %d, want 0", d.Dropped["damaged"])
 	}

@@ -65,13 +65,13 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			postEntries(429, "post the feedback again after the reply", "later", "d")
 			postEntries(202, "parked", "later", "b")
 			sendTurn("Precept-Session", "later")
-			p.Eventually("the parked feedback to join its session", func() bool {
+			p.Eventually("the parked (early) feedback to join the session", func() bool {
 				_, b := harness.Get(t, p.AdminURL+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
 			postEntries(429, "limits.feedback", "later", "d")
 
-			// The limit of the run is 3, so one of the four entries does not count for the run.
+			// The run's limit is 3, so one of the four entries does not count for the run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")

@@ -25,7 +25,7 @@ func TestIndexFollowsAManualEdit(t *testing.T) {
 		return strings.Contains(body, `"n_injected":1`)
 	})
 	banktest.WriteLesson(t, lessons, "another-a", "another thing")
-	harness.Eventually(t, "an index with both lessons and the counts of the session", func() bool {
+	harness.Eventually(t, "an index with both lessons and the session counts", func() bool {
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		s := string(b)
 		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")

@@ -59,7 +59,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	chat := func(text string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
-	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
+	requestIDs := map[string]string{ // response header Precept-Request-Id, by failure
 		"a path unknown to the upstream":        send(http.MethodPost, p.DataURL+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
 		"an upstream that hangs up":             send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
 		"an upstream that does not answer HTTP": send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
@@ -85,7 +85,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("log line %s has text of a request or a reply", lines.Text())
+			t.Errorf("log line %s has text from a request or a reply", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {

@@ -18,8 +18,8 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration n times under load, by SIGHUP and by polling; every tenth file is
-// invalid. No request may fail, and the numbers of goroutines and open files may not grow.
+// reloadUnderLoad changes the configuration n times under load, by SIGHUP and by polling; every tenth file is invalid.
+// No request may fail, and the goroutine and open file counts may not grow.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
@@ -43,7 +43,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // so that before includes the goroutines and files that stay open
+	underLoad(func() { load.WaitForRequests(40) }) // before includes the goroutines and files that stay open
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
@@ -71,7 +71,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads counts matches of line in the part of the log that earlier calls did not read.
+// countReloads counts line's matches in the log since the previous call.
 func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1

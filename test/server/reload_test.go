@@ -57,7 +57,7 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 		s.Eventually(want, func() bool { return strings.Contains(s.Log.String(), want) })
 	}
 	if !s.acceptsToken("first") {
-		t.Error("the token of the last configuration is refused after the file was removed")
+		t.Error("the last configuration's token is refused after the file was removed")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	}
 	s.Eventually("the fault in the metrics", func() bool { return !succeeded() })
 	s.writeConfig(text)
-	s.Eventually("the end of the fault in the metrics", succeeded)
+	s.Eventually("the fault to end in the metrics", succeeded)
 }
 
 // The test restores the old content before the server polls the file again.
@@ -101,7 +101,7 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal in the log", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
 	if !s.acceptsToken("first") {
-		t.Error("the token of the old configuration is refused after a reload of an empty file")
+		t.Error("the old configuration's token is refused after an empty file is reloaded")
 	}
 	s.writeConfig("admin: {tokens: [second]}\n")
 	s.Eventually("the second token", func() bool { return s.acceptsToken("second") })
@@ -113,7 +113,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s := startWithFile(t, fmt.Sprintf(base, false, ""))
 	s.writeConfig(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the log line with the keys that need a restart", func() bool {
+	s.Eventually("the log line with the keys changed only by a restart", func() bool {
 		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
 	})
 	settings := func() map[string]string {
@@ -139,7 +139,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	}
 	s.writeConfig(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("no setting that needs a restart", func() bool {
+	s.Eventually("no setting waiting for a restart", func() bool {
 		_, page := harness.Get(t, s.AdminURL+"/", "token")
 		return !strings.Contains(page, "needs a restart")
 	})
@@ -161,7 +161,7 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	sendChat("after@example.com")
-	s.Eventually("the placeholder of the second address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	s.Eventually("the second address's placeholder in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
 		t.Errorf("files with the second address: got %v, want none", left)
 	}

@@ -109,7 +109,7 @@ func TestServeExplainsStartErrors(t *testing.T) {
 		{"value out of range", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
 		{"unknown flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
 		{"configuration is a directory", []string{"--config", dir}, harness.ExitFailed, dir + " is a directory; name the file in it, such as " + filepath.Join(dir, "precept.yaml")},
-		{"address of another machine", []string{"--listen", "192.0.2.1:0"}, harness.ExitFailed, "choose an address of this machine"},
+		{"another machine's address", []string{"--listen", "192.0.2.1:0"}, harness.ExitFailed, "choose an address of this machine"},
 		{"missing configuration file", []string{"--config", "none.yaml"}, harness.ExitFailed, "none.yaml"},
 	}
 	for _, tc := range cases {
@@ -130,7 +130,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 		t.Errorf("second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
-		t.Errorf("run.json of the first server after the second start: %v", err)
+		t.Errorf("first server's run.json after the second start: %v", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 }
 
-// A second signal, or the end of limits.drain_timeout, cuts the streams.
+// A second signal, or the limits.drain_timeout, cuts the streams.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {
@@ -182,7 +182,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("client of the cut stream: got no error, want an error")
+				t.Error("client with the cut stream: got no error, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json after the stop: got error %v, want no file", err)

@@ -48,12 +48,12 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}
 	p.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
-		t.Errorf("names of spans: got %q, want 3, the first \"chat m1\"", names)
+		t.Errorf("span names: got %q, want 3, the first \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("spans: got %q, want check-the-target and no text of the session", all)
+		t.Errorf("spans: got %q, want check-the-target and no session text", all)
 	}
 	if strings.Contains(p.Log.String(), "otel-key") {
-		t.Error("the log has the key of the collector")
+		t.Error("log has the collector's key")
 	}
 }

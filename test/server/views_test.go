@@ -50,7 +50,7 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
-	harness.Eventually(t, "the turn of the session", func() bool {
+	harness.Eventually(t, "the session's turn", func() bool {
 		out, _, code := harness.RunCommand(t, "", "watch", "..", "--once", "--data-dir", p.Dir)
 		return code == harness.ExitOK && strings.Contains(out, "find the dots")
 	})
@@ -68,13 +68,13 @@ func checkSessionViews(t *testing.T, flags []string) {
 	hidden.User("Run the build script, the canary-word is secret.")
 	hidden.Send(false)
 	var l store.SessionList
-	harness.Eventually(t, "the stored session with its number of errors", func() bool {
+	harness.Eventually(t, "the stored session with an error count", func() bool {
 		p.GetAdmin(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
 		return len(l.Sessions) == 1 && l.Sessions[0].Errors != nil
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson, and the place of the searched words", one)
+		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson, and the searched words' place", one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
 		t.Errorf("listed session: got %+v, want the user's text as the task, 0 errors, output tokens, and a duration", one)
@@ -94,13 +94,13 @@ func checkSessionViews(t *testing.T, flags []string) {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
-		t.Errorf("entries of turn 1: got kinds %s, want block, user and assistant as the last three", got)
+		t.Errorf("turn 1 entries: got kinds %s, want block, user and assistant as the last three", got)
 	}
 	checkWatch(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.AdminURL+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: got status %d, want 202", code)
 	}
-	harness.Eventually(t, "the closed session and its sample", func() bool {
+	harness.Eventually(t, "the closed session and the sample", func() bool {
 		var s store.SampleList
 		p.GetAdmin(t, "/api/sessions/one", &tr)
 		p.GetAdmin(t, "/api/samples?quality=good", &s)
@@ -108,14 +108,14 @@ func checkSessionViews(t *testing.T, flags []string) {
 	})
 	out, err := harness.CommandOutput(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
-		t.Errorf(`precept watch of a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
+		t.Errorf(`precept watch on a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
 	checkSameExports(t, p, dir, flags)
 	for query, wantLine := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
 			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
-				t.Errorf("/api/export of %s in format %s: got status %d, body %q, want 200, and a line: %v", query, format, code, text, wantLine)
+				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200, and a line: %v", query, format, code, text, wantLine)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		t.Errorf("/api/forget: got status %d, body %s, want 200 and 1 forgotten session", code, text)
 	}
 	if code := p.GetAdmin(t, "/api/sessions/one", nil); code != http.StatusNotFound {
-		t.Errorf("GET of the forgotten session: got status %d, want 404", code)
+		t.Errorf("GET forgotten session: got status %d, want 404", code)
 	}
 }
 
@@ -150,7 +150,7 @@ func checkWatch(t *testing.T, dir, id string) {
 	out, err := harness.CommandOutput(t, "watch", "one", "--once", "--json", "--data-dir", dir)
 	var turn store.TurnItem
 	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
-		t.Errorf("watch --json: got error %v, output %s, want JSON of turn 1", err, out)
+		t.Errorf("watch --json: got error %v, output %s, want JSON for turn 1", err, out)
 	}
 	for _, tc := range []struct {
 		args []string
@@ -175,7 +175,7 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(apiExport))
 		}
 		if commandExport := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); commandExport != apiExport && format != "parquet" {
-			t.Errorf("/api/export in format %s: got\n%s\nwant the output of precept export\n%s", format, apiExport, commandExport)
+			t.Errorf("/api/export in format %s: got\n%s\nwant the precept export output\n%s", format, apiExport, commandExport)
 		}
 	}
 }
@@ -205,6 +205,6 @@ func checkHealth(t *testing.T, p *harness.Process) {
 		audit = audit || n.Action == "POST /api/feedback"
 	}
 	if !audit {
-		t.Errorf("audit log: got %+v, want an entry of POST /api/feedback", h.Audit)
+		t.Errorf("audit log: got %+v, want an entry for POST /api/feedback", h.Audit)
 	}
 }

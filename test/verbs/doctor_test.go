@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// Redis deletes keys when its memory is full, unless its policy is noeviction.
+// Redis deletes keys when its memory is full, unless the policy is noeviction.
 func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
@@ -28,7 +28,7 @@ func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 		server.MustDo(t, "CONFIG", "SET", "maxmemory-policy", policy)
 		p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", server.URL())
 		if strings.Contains(p.Log.String(), "maxmemory_policy="+policy) != warns {
-			t.Errorf("log of a server on a Redis with %s: want a warning: %v\n%s", policy, warns, p.Log.String())
+			t.Errorf("server log with Redis policy %s: want a warning: %v\n%s", policy, warns, p.Log.String())
 		}
 		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--store-url", server.URL())
 		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "(maxmemory-policy "+policy+")") != warns {
@@ -78,9 +78,9 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	storeExchanges("default", 3)
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
-		t.Errorf("doctor with 3 of 5 exchanges in the store: got %d missing, want 2", d.Missing)
+		t.Errorf("doctor with 3 exchanges stored out of 5: got %d missing, want 2", d.Missing)
 	}
-	storeExchanges("other", 2) // exchanges of all tenants count
+	storeExchanges("other", 2) // other tenants' exchanges count, too
 	checkMissingReported(false)
 }
 
@@ -96,7 +96,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	// prepare fills the outbox before each attempt, because a full outbox has room again after a moment.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
-		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
+		p.Eventually("the answer "+want+" from /readyz and doctor", func() bool {
 			prepare()
 			if _, body := harness.Get(t, p.DataURL+"/readyz", ""); strings.TrimSpace(body) != want {
 				return false
@@ -146,11 +146,11 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("the log of a server without a store says \"available again\":\n%s", p.Log.String())
+		t.Errorf("server log without a store says \"available again\":\n%s", p.Log.String())
 	}
 }
 
-// The process id in the run.json of the killed server belongs to another program.
+// The process id in the killed server's run.json belongs to another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -184,7 +184,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 }
 
-// An invalid value of a key that only a server needs is a warning, not an error.
+// An invalid value for a server-only key is a warning, not an error.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {
@@ -196,7 +196,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	}{
 		{"no faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitOK, nil, true},
 		{"value out of range", "bandit: {epsilon: 3}\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"precept.yaml:1: bandit.epsilon", "/readyz: ok", "1 check failed: configuration"}, true},
-		{"key of a server", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
+		{"server key", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
 		{"invalid YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
 		{"invalid YAML without --data-dir", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
 		{"invalid store.url without --data-dir", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
@@ -208,7 +208,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, tc.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
 		if code != tc.code || strings.Contains(out, "exchanges admitted") != tc.account {
-			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", tc.name, code, out, stderr, tc.code, tc.account)
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and exchange counts: %v", tc.name, code, out, stderr, tc.code, tc.account)
 		}
 		if strings.Contains(all, "outdated") {
 			t.Errorf("%s: got %s, want no doubt about the run file, because the server answers", tc.name, all)

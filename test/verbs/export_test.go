@@ -38,7 +38,7 @@ func sessionID(n int) session.ID {
 	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
-// newExchange returns the first exchange of a session. If lesson is "", the exchange has no lesson.
+// newExchange returns the first exchange in a session. If lesson is "", the exchange has no lesson.
 func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -51,7 +51,7 @@ func newExchange(tenant string, id session.ID, n int, at time.Time, lesson strin
 	return x
 }
 
-// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings.
+// storeFourSessions writes sessions 0 to 3, for two tenants and with different ratings.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -204,7 +204,7 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 		}
 		if r.SampleID != s.ID || r.Family != s.Family || r.CreatedAt != s.CreatedAt.UnixMilli() || label != s.Feedback.QualityLabel ||
 			r.QualityScore != s.Meta["quality_score"] || r.Tenant != s.Meta["tenant"] || r.Turns != 1 || r.Model != "m-1" {
-			t.Errorf("row %d: got %+v, want the values of %+v", i, r, s)
+			t.Errorf("row %d: got %+v, want the values in %+v", i, r, s)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestExportExplainsMissingPairs(t *testing.T) {
 	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback of a person, 1 of them with a correction or a rejection; " +
 		"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n"
 	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
-		t.Errorf("export of pairs: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
+		t.Errorf("pairs export: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestEmptyExportIsExplained(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format, "--session", "no-such-session")
 		if code != harness.ExitOK || out != "" || !strings.Contains(stderr, "precept: the export is empty: no stored data matches the flags;") {
-			t.Errorf("export of an unknown session as %s: got exit code %d, output %q, standard error %q, want 0, no output, and the reason", format, code, out, stderr)
+			t.Errorf("unknown session's export as %s: got exit code %d, output %q, standard error %q, want 0, no output, and the reason", format, code, out, stderr)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf("export --stats: got %+v, want 4 samples, 3 of them rated: 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
+		t.Errorf("export --stats: got %+v, want 4 samples, 3 rated: 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
@@ -329,9 +329,9 @@ func TestExportMemoryIsBounded(t *testing.T) {
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d bytes, at most %d MiB of heap", format, p.bytes, p.largestHeap>>20)
+		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.largestHeap>>20)
 		if p.largestHeap > limit {
-			t.Errorf("%s: got %d MiB of heap, want at most %d", format, p.largestHeap>>20, limit>>20)
+			t.Errorf("%s: got a %d MiB heap, want at most %d", format, p.largestHeap>>20, limit>>20)
 		}
 	}
 }

@@ -39,13 +39,13 @@ func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	}
 	base, size := peakMemory(t, "version"), info.Size()
 	got := peakMemory(t, "inspect", "--json", path) - base
-	t.Logf("transcript of %d MB: inspect uses %d MB more than the %d MB of version", size>>20, got>>20, base>>20)
+	t.Logf("%d MB transcript: inspect uses %d MB more than version with %d MB", size>>20, got>>20, base>>20)
 	if got > 2*size {
-		t.Errorf("memory of inspect above that of version: got %d MB, want at most twice the %d MB of the transcript", got>>20, size>>20)
+		t.Errorf("inspect memory above version's: got %d MB, want at most twice the %d MB transcript", got>>20, size>>20)
 	}
 }
 
-// peakMemory returns the largest resident size of a precept command, in bytes.
+// peakMemory returns a precept command's largest resident size in bytes.
 func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -54,7 +54,7 @@ func peakMemory(t *testing.T, args ...string) int64 {
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		t.Fatal("the operating system does not report the memory of a process")
+		t.Fatal("the operating system does not report a process's memory")
 	}
 	return usage.Maxrss << 10
 }

@@ -43,7 +43,7 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	}
 }
 
-// The commands run in another folder, with and without the configuration file of the server.
+// The commands run in another folder, with and without the server's configuration file.
 func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	t.Parallel()
 	runtimeDir, work, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -70,10 +70,10 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	}
 	code, stdout, stderr := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
 	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (of your running server") {
-		t.Errorf("lessons new: got exit code %d, want 0 and the lesson directory of the server\n%s%s", code, stdout, stderr)
+		t.Errorf("lessons new: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
-		t.Errorf("new lesson in the directory of the server: %v", err)
+		t.Errorf("new lesson in the server's directory: %v", err)
 	}
 	for _, args := range [][]string{{"list"}, {"show", "ask-first"}, {"list", "--config", config}} {
 		if code, stdout, stderr = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
@@ -130,7 +130,7 @@ func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	p.Stop()
 	p = harness.Start(t, data)
 	if want := "dashboard: " + p.AdminURL + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
-		t.Errorf("the log of the second start lacks %q:\n%s", want, p.Log.String())
+		t.Errorf("second start's log lacks %q:\n%s", want, p.Log.String())
 	}
 }
 
@@ -171,6 +171,6 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
 	})
 	if strings.Contains(stderr, "no session that counts") {
-		t.Errorf("report of one closed session: got message %q, want no \"no session that counts\"", stderr)
+		t.Errorf("report on one closed session: got message %q, want no \"no session that counts\"", stderr)
 	}
 }

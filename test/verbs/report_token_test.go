@@ -16,7 +16,7 @@ func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	return code, out, stderr
 }
 
-// A wrong token is an error, because the numbers in the store may be older than those of the server.
+// A wrong token is an error, because the numbers in the store may be older than the server's numbers.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
@@ -44,6 +44,6 @@ func TestReportRefusesAWrongToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
-		t.Errorf("report with the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
+		t.Errorf("report with a crashed server's run.json: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

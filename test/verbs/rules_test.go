@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// newRulesFile writes a rules file, and returns a function that runs a subcommand of precept rules on the file.
+// newRulesFile writes a rules file, and returns a function that runs a precept rules subcommand on the file.
 func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
@@ -32,7 +32,7 @@ func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
 		call, _ := newRulesFile(t, text)
 		out, err := call("measure")
 		if err == nil || !strings.Contains(out+err.Error(), want) {
-			t.Errorf("rules measure of %q: got output %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
+			t.Errorf("rules measure %q: got output %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
 		}
 	}
 	call, _ := newRulesFile(t, "## A\n\nNever push.\n\n## B\n\nUse tabs.\n")
@@ -46,7 +46,7 @@ func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	call, lessons := newRulesFile(t, "## Migrations\n\nBefore `alembic upgrade`, make a backup.\n\n## Style\n\nUse tabs.\n")
 	out, err := call("to-lessons", "--section", "Migrations")
 	if err != nil || !strings.Contains(out, "is quarantined and fires on") || !strings.Contains(out, "alembic upgrade") || strings.Contains(out, "self_match") {
-		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson that fires on alembic upgrade", out, err)
+		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson firing on alembic upgrade", out, err)
 	}
 	if list := harness.MustRun(t, "lessons", "list", "--lessons", lessons); !strings.Contains(list, "quarantined") || !strings.Contains(list, "Migrations") {
 		t.Errorf("lessons list = %q, want the quarantined lesson Migrations", list)

@@ -17,18 +17,18 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is the agent that the tests of precept run start: a program that reads OPENAI_BASE_URL and sends the text
-// in TALK twice.
+// TestTalk is the agent that the precept run tests start: a program that reads OPENAI_BASE_URL and sends the text in
+// TALK twice.
 func TestTalk(t *testing.T) {
 	text := os.Getenv("TALK")
 	if text == "" {
-		t.Skip("only runs as the agent of the tests of precept run")
+		t.Skip("only runs as the agent in the precept run tests")
 	}
 	for range 2 {
 		status, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
 			`{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 		if status != http.StatusOK {
-			t.Fatalf("chat request of the agent: got status %d, body %q, want 200", status, body)
+			t.Fatalf("agent's chat request: got status %d, body %q, want 200", status, body)
 		}
 	}
 	if os.Getenv("TALK_SIGNAL") != "" {
@@ -126,7 +126,7 @@ func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	})
 }
 
-// If all requests fail, the result of the verifier says nothing about a lesson.
+// If all requests fail, the verifier result says nothing about a lesson.
 func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)
@@ -139,12 +139,12 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 		code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
 			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestTalk$")
 		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
-			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failure of the agent and no rating", name, code, out, stderr)
+			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want an agent failure and no rating", name, code, out, stderr)
 		}
 	}
 }
 
-// checkVerdict waits until a session or run has closed with the reward 0 and the verdict of a verifier.
+// checkVerdict waits until a session or run has closed with the reward 0 and a verifier's verdict.
 func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
 	harness.Eventually(t, "a closed session or run with a verdict", func() bool {
@@ -179,7 +179,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "the start of the agent", func() bool { return strings.Contains(out.String(), "waiting") })
+	harness.Eventually(t, "the agent to start", func() bool { return strings.Contains(out.String(), "waiting") })
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {

@@ -34,7 +34,7 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := output.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
-		t.Errorf("second Decode of standard output: err = %v, want io.EOF", err)
+		t.Errorf("second Decode on standard output: error = %v, want io.EOF", err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("precept serve after SIGTERM: %v", err)

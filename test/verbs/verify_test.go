@@ -51,7 +51,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 		}
 		out, stderr, code := harness.RunCommand(t, tc.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitOK) != tc.ok || !tc.ok && code != harness.ExitMisuse {
-			t.Errorf("record of %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.in, code, stderr, tc.ok, harness.ExitMisuse)
+			t.Errorf("record %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.in, code, stderr, tc.ok, harness.ExitMisuse)
 		}
 		if !tc.ok {
 			continue
@@ -60,7 +60,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record of %.60s: invalid output: %v", tc.in, err)
+			t.Errorf("record %.60s: invalid output: %v", tc.in, err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
-		t.Errorf("verify of a missing target: got exit code %d, standard error %q, ledger error %v, want 2, the reason and no ledger", code, stderr, err)
+		t.Errorf("verify with a missing target: got exit code %d, standard error %q, ledger error %v, want 2, the reason and no ledger", code, stderr, err)
 	}
 	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
 		t.Fatal(err)

@@ -1,5 +1,4 @@
-// Command sbom prints the bill of materials of a Go binary as CycloneDX 1.5 JSON. tools/release.sh
-// runs it for each target.
+// Command sbom prints a Go binary's bill of materials as CycloneDX 1.5 JSON. tools/release.sh runs it for each target.
 package main
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// object is a part of a CycloneDX document.
+// object is a JSON object in a CycloneDX document.
 type object map[string]any
 
 func main() {
@@ -24,8 +23,7 @@ func main() {
 	}
 }
 
-// run prints the bill of the binary that args names. The linker wrote the list of linked modules into
-// the binary.
+// run prints the bill for the binary named in args. The linker wrote the linked modules into the binary.
 func run(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: sbom BINARY")
@@ -44,11 +42,11 @@ func run(args []string) error {
 	return e.Encode(describeBinary(info, sha256.Sum256(binary)))
 }
 
-// describeBinary returns the document of a binary. The serial number comes from the binary's digest, so
-// two documents of one binary are equal.
+// describeBinary returns a binary's document. The serial number comes from the binary's digest, so two documents for
+// one binary are equal.
 func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	id := sum
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8 of UUIDs: custom contents
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // UUID version 8: custom contents
 	app := component(&debug.Module{Path: info.Main.Path, Version: cmp.Or(info.Main.Version, "(devel)")})
 	app["type"] = "application"
 	app["hashes"] = []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sum)}}
@@ -79,8 +77,8 @@ func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	}
 }
 
-// component returns a module as a component. Go's h1: sum covers names and digests of the module's files
-// and is no hash of a download, so the sum is a property and not one of the hashes.
+// component returns a module as a component. Go's h1: sum covers the module's file names and digests. It is no hash for
+// a download, so it becomes a property and not an entry in hashes.
 func component(m *debug.Module) object {
 	purl := "pkg:golang/" + m.Path
 	if m.Version != "" {
