@@ -76,7 +76,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns the given slugs of lessons about one of the errors: the lesson's error occurred again.
+// recurredSlugs filters slugs: it keeps the lessons with an error that occurred again in toolErrors.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 
 const maxSentenceBytes = 300
 
-// LikenessConfig configures matches by likeness in a Run.
+// LikenessConfig configures matches by likeness in an Evaluator.
 type LikenessConfig struct {
 	OtherLessons []*lesson.Lesson // other lessons in the bank; a text matches only the most similar lesson
 	Traffic      *lesson.Traffic

@@ -215,7 +215,7 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare stores, for the session, the lesson with the highest cosine above its threshold.
+// compare stores, for the session, the lesson with the largest margin over its threshold.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil

@@ -23,8 +23,8 @@ type SeenFile struct {
 	tokens      int64          // in all requests of all sessions
 
 	// Sums over the sessions with known input tokens.
-	input        int64 // by the file
-	sessionInput int64 // by the sessions
+	input        int64 // tokens in the file
+	sessionInput int64 // all input tokens
 }
 
 // SeenSection is a section of a SeenFile.

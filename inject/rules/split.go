@@ -51,7 +51,7 @@ func Split(file string) []Section {
 	return s.sections
 }
 
-// headings returns the sections with a heading in linear time, without final names, WholeFile and Repeated.
+// headings returns, in linear time, the sections with a heading, without final names, WholeFile and Repeated.
 func headings(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines, headingsOnly: true}
