@@ -10,24 +10,25 @@ COUNT    ?= 1
 CLONE    ?= 70
 VERSION  ?=
 
-# All commands but the race detector compile with the flags of the static binary, so that each package is compiled once.
+# All commands but the race detector compile with the static binary's flags, so that each package is compiled once.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 
-# The flags of the linker. With VERSION the binary shows this version; else Go writes the commit of the Git directory.
+# Linker flags. With VERSION the binary shows this version; else Go writes the commit in the Git directory.
 LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)
 
-# Packages whose tests run without the race detector: packages without concurrent code, tests that read source and pages,
-# and tests of whole programs whose concurrent code the tests of proxy, store, learn, test/chaos, test/fleet and test/server
-# run with it.
+# Packages tested without the race detector: packages without concurrent code, tests that read source and pages, and
+# whole-program tests. The tests in proxy, store, learn, test/chaos, test/fleet and test/server run the same concurrent
+# code with it.
 PLAIN  := precept precept/bandit/report precept/configs precept/internal/label precept/test/agents precept/test/learning precept/test/privacy precept/test/project precept/test/verbs
 SPACE  := $(subst ,, )
 
-# The race detector needs a C compiler on Linux. Without a C compiler the tests run without the race detector and print a note.
+# The race detector needs a C compiler on Linux. Without one, the tests run without the race detector and print a note.
 HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
-# The race detector does not instrument SQLite (C translated to Go), which would make the tests of the store eight times slower.
+# The race detector does not instrument SQLite (C translated to Go), which would make the store tests eight times
+# slower.
 RACE_FLAGS := $(if $(RACE),CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -gcflags=modernc.org/...=-race=false",)
 
 .DEFAULT_GOAL := build
@@ -83,10 +84,10 @@ fuzz: ## Run every fuzz target on FUZZRUNS inputs
 chaos: ## Kill, starve and damage the whole program for minutes (make test: for seconds)
 	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -p 1 -timeout 30m -v ./test/chaos ./test/server
 
-day: ## Simulate a day of ten replicas on one Redis (settings REDIS) with SESSIONS sessions of REQUESTS requests (make norace: a few hundred)
+day: ## Simulate a day of ten replicas on one Redis (settings REDIS) with SESSIONS sessions and REQUESTS requests each (make norace: a few hundred)
 	$(GO) test -run TestADayOfAFleet -count=1 -timeout 12h -v ./learn -day.sessions $(or $(SESSIONS),100000) -day.requests $(or $(REQUESTS),20) -day.redis "$(REDIS)"
 
-reads: ## Measure a report and the refresh of the chooser with 2,000 lessons in 256 shards and SESSIONS counted sessions
+reads: ## Measure a report and a chooser refresh with 2,000 lessons in 256 shards and SESSIONS counted sessions
 	$(GO) test -run '^$$' -bench BenchmarkReads -benchtime 20x -timeout 1h ./learn -reads.sessions $(or $(SESSIONS),100000)
 
 bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
@@ -95,26 +96,26 @@ bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
 demo: build ## Run the demo: everything in one process against a built-in upstream; Ctrl-C ends the dashboard
 	bin/precept demo
 
-image: ## Build the container image precept with the version of the commit (VERSION=v1.2.3: another version)
+image: ## Build the container image precept with the commit's version (VERSION=v1.2.3: another version)
 	docker build --build-arg VERSION="$(or $(VERSION),$(shell git describe --tags --always --match 'v*' --dirty))" -t precept .
 
 release: ## Build archives for six targets, checksums and bills of materials in dist; one target twice
 	GO="$(GO)" tools/release.sh
 
-real: build ## Compare true and measured effects with a real model of 270M parameters (20 minutes, 330 MB)
+real: build ## Compare true and measured effects with a real 270M model (20 minutes, 330 MB)
 	bash tools/real/setup.sh
 	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
 
 agents: ## Run real agents from npm and PyPI directly and through precept, and print the matrix (an hour or more)
 	GO="$(GO)" bash tools/agents.sh
 
-pictures: ## Take pictures of the dashboard in a demo, into docs/img (needs chromium)
+pictures: ## Take pictures of the demo dashboard, into docs/img (needs chromium)
 	PRECEPT_PICTURES="$(CURDIR)/docs/img/pages" $(GO) test -count=1 -timeout 10m -run '^TestPictures$$' ./test/browser
 
-paint: ## Measure the first paint of every page with 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
+paint: ## Measure every page's first paint with 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
 	PRECEPT_PAINT="2000 1000000" $(GO) test -count=1 -timeout 30m -run '^TestFirstPaint$$' -v ./test/browser
 
-e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## Install the clients of the end-to-end tests in .cache
+e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## Install the clients for the end-to-end tests in .cache
 
 .cache/venv/.done: tools/e2e/requirements.txt
 	rm -rf .cache/venv
@@ -128,7 +129,7 @@ e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## Install t
 	cd .cache/node && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
-# Only promtool of Debian's package prometheus, without the daemon. Without apt the test of promtool is skipped.
+# Only promtool from Debian's package prometheus, without the daemon. Without apt the promtool test is skipped.
 .cache/promtool/.done:
 	rm -rf .cache/promtool && mkdir -p .cache/promtool
 	-command -v promtool >/dev/null || (cd .cache/promtool && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm -f *.deb)

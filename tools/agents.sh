@@ -5,14 +5,14 @@
 # folder per agent; each Python agent has its own environment. A failed installation is printed and skipped. Then TestAgents runs
 # the rows whose names begin with one of the arguments and prints the matrix, and TestAgentsLoad runs fifty simultaneous
 # conversations of each Python agent; without arguments both run all. All traffic is on loopback; homes and projects are temporary folders.
-# AGENTS_LIMIT: maximum duration of a call of an agent (90s). AGENTS_KEEP=DIR: writes the requests into DIR.
+# AGENTS_LIMIT: maximum duration of one agent call (90s). AGENTS_KEEP=DIR: writes the requests into DIR.
 # AGENTS_RULES=1: measures only the columns about rules files.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export AGENTS_HOME=${AGENTS_HOME:-$root/.cache/agents}
 export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
 
-packages() { # the npm packages of a folder
+packages() { # the npm packages in a folder
   case $1 in
   node22) echo node@22.23.3 ;;
   opencode) echo opencode-ai@1.18.33 ;;
@@ -30,7 +30,7 @@ packages() { # the npm packages of a folder
   esac
 }
 
-distributions() { # the PyPI packages of a folder
+distributions() { # the PyPI packages in a folder
   case $1 in
   langgraph) echo langgraph==1.2.22 langchain==1.4.7 langchain-openai==1.7.3 langchain-anthropic==1.7.7 ;;
   pydantic-ai) echo 'pydantic-ai-slim[openai,anthropic]==2.68.0' ;;
@@ -60,7 +60,7 @@ distributions() { # the PyPI packages of a folder
   esac
 }
 
-# python_of prints the interpreter of a folder: any from 3.10 on for most agents, a certain version for some.
+# python_of prints a folder's interpreter: any from 3.10 on for most agents, a certain version for some.
 python_of() {
   local wanted=
   case $1 in
@@ -109,7 +109,7 @@ install() {
     echo "skipped: $1 cannot be installed here ($(packages "$1")); its rows fail" >&2
 }
 
-folder_of() { # the folder of a row
+folder_of() { # a row's folder
   local folder
   for folder in "${known[@]}"; do
     case $1 in "$folder" | "$folder"-*) echo "$folder"; return ;; esac
@@ -140,7 +140,7 @@ install node22
 export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents need node 22, and npm selects versions for its own node
 for folder in "${folders[@]}"; do
   install "$folder"
-  case $folder in camel | gptme) install litellm ;; esac # both read the token tables of litellm
+  case $folder in camel | gptme) install litellm ;; esac # both read litellm's token tables
 done
 [ -z "$only" ] || exit 0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lists unreachable functions, found by deadcode of x/tools. A function that only tests call is unreachable. The exceptions below have a reason each.
+# Lists unreachable functions, found by deadcode from x/tools. A function called only by tests is unreachable. Each
+# exception below has a reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 found=$("${GO:-go}" tool -modfile=tools/go.mod deadcode ./... | grep -vE "$(grep -v '^#' <<'EXCEPT' | paste -sd '|' -
@@ -7,7 +8,7 @@ found=$("${GO:-go}" tool -modfile=tools/go.mod deadcode ./... | grep -vE "$(grep
 ^inject/bank/banktest/
 ^store/storetest/
 ^test/
-# the inverse of Splice: strip(splice(body)) == body is the promise that the tests of wire and inject hold
+# the inverse of Splice: the wire and inject tests check that strip(splice(body)) == body
 ^internal/wire/splice\.go:.* (Strip|strip|Request\.inserted|Request\.holds)$
 EXCEPT
 )" || true)

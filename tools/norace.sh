@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# norace.sh [PACKAGE ...]: runs TestBrowser... and the tests of files that are built without the race detector: simulations, timings, and
-# thousands of sessions.
-# These tests use one goroutine, or another test covers the same code with the detector. The detector would make them ten times slower.
+# norace.sh [PACKAGE ...]: runs TestBrowser... and the tests in files built without the race detector: simulations,
+# timings, and thousands of sessions.
+# These tests use one goroutine, or another test covers the same code with the detector. The detector would make them
+# ten times slower.
 # The given packages are left out: all their tests run without the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."

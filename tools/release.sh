@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# release.sh [DIR]: builds the files of a release in DIR (dist): for each target an archive with the static binary, manual pages,
-# completions, deploy/ and configs/; a bill of materials (CycloneDX) of each binary; SHA256SUMS.
-# A release is a commit: the script builds a clone of HEAD, and refuses a work tree with changes. One target is built a second time,
-# from another directory and without the build cache; both builds must be equal byte for byte.
+# release.sh [DIR]: builds the release files in DIR (dist): for each target an archive with the static binary, manual
+# pages, completions, deploy/ and configs/; a bill of materials (CycloneDX) for each binary; SHA256SUMS.
+# A release is a commit: the script builds a clone of HEAD, and refuses a work tree with changes. One target is built a
+# second time, from another directory and without the build cache; both builds must be equal byte for byte.
 #   TARGETS="linux/amd64" tools/release.sh     only these targets
 #   tools/release.sh --list                    the targets
 set -euo pipefail
@@ -36,7 +36,7 @@ host=$("$go" env GOHOSTOS)/$("$go" env GOHOSTARCH)
 echo "precept $version with $("$go" env GOVERSION)"
 build "$source" "$host" "$work/precept"
 
-# The files of every archive in addition to the binary.
+# Files in every archive in addition to the binary.
 common=$work/common
 mkdir -p "$common/completions"
 (cd "$source" && env -u GOFLAGS PRECEPT_MAN="$common/man/man1" "$go" test -count=1 -run '^TestManualPages$' ./cmd/precept >/dev/null)

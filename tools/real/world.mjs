@@ -1,8 +1,8 @@
-// The world of the run: lessons that say something true, something false or nothing, and the questions that they are about.
+// The questions, and the lessons about them. A lesson says something true, something false or nothing.
 import fs from "node:fs";
 import path from "node:path";
 
-// Facts are made up where the model is not to know them, and common where a lesson is to lead it astray.
+// A fact is invented if the model must not know it, and common if a lesson is to mislead the model.
 const topics = [
   {ask: "What is the colour of the Orvel harbour office?", begin: "The colour is", want: "teal"},
   {ask: "What is the pass word of the Marrin gate?", begin: "The pass word is", want: "marigold"},
@@ -14,7 +14,7 @@ const topics = [
 const manners = ["", "Please answer. ", "Kindly answer. "];
 const openings = ["Question: ", "A visitor asks: ", "Quiz. ", "Exam question: "];
 
-// random is a small generator with a seed (mulberry32), so that a run can be repeated.
+// random is a small seeded generator (mulberry32), so that a run can be repeated.
 export function random(seed) {
   let a = seed >>> 0;
   return () => {
@@ -27,7 +27,7 @@ export function random(seed) {
 
 const pick = (list, rnd) => list[Math.floor(rnd() * list.length)];
 
-// task draws a question; only asks for the ones that a lesson fires on.
+// task draws a question; only restricts it to the questions that a lesson fires on.
 export function task(rnd, lesson) {
   for (;;) {
     const topic = pick(topics, rnd);
@@ -39,7 +39,7 @@ export function task(rnd, lesson) {
 export const fires = (lesson, text) => lesson.keywords.some(k => text.toLowerCase().includes(k.toLowerCase()));
 export const right = (task, answer) => answer.toLowerCase().includes(task.want) ? 1 : 0;
 
-// lessons reads what the run needs of the LESSON.md files.
+// lessons reads the LESSON.md files, as far as the run needs them.
 export function lessons(dir) {
   return fs.readdirSync(dir).filter(f => f.endsWith(".md") && !f.startsWith("_")).map(f => {
     const text = fs.readFileSync(path.join(dir, f), "utf8");
@@ -50,7 +50,7 @@ export function lessons(dir) {
   });
 }
 
-// block is what precept puts before the user's words; the run compares it with what really went upstream.
+// block is the text that precept puts before the user's words; the run compares it with the text sent upstream.
 export function block(list) {
   const sorted = [...list].sort((a, b) => a.slug < b.slug ? -1 : 1);
   if (sorted.length === 0) return "";

@@ -1,4 +1,5 @@
-// A program on the AI SDK; API says through which provider package. It keeps every step's messages, as the documentation advises.
+// A program on the AI SDK; API selects the provider package. It keeps every step's messages, as the documentation
+// advises.
 import { tasks, api, load, shell } from './shell.mjs';
 
 const ai = load('ai');

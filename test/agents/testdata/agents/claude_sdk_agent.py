@@ -1,4 +1,4 @@
-"""An agent on the Claude Agent SDK, which runs the Claude Code that it ships."""
+"""An agent on the Claude Agent SDK, with the bundled Claude Code."""
 import asyncio
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A crew of one on CrewAI, streamed or not: a task, and another one that gets what came of the first."""
+"""A crew of one on CrewAI, streamed or not: a task, and a second task that gets the first result."""
 import os
 import sys
 

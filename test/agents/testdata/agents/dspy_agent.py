@@ -1,4 +1,4 @@
-"""A ReAct program on DSPy, with its calls and their results as text."""
+"""A ReAct program on DSPy, with calls and results as text."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""gptme, as its command is called: once for each thing that is said, in one conversation."""
+"""gptme, called through the command line: once per message, in one conversation."""
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""An agent on Haystack, streamed or not. Its program keeps the messages."""
+"""An agent on Haystack, streamed or not. The program keeps the messages."""
 import os
 import sys
 

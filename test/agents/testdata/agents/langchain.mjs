@@ -1,4 +1,4 @@
-// A loop by hand around ChatOpenAI with bound tools; API says over which API. It does not stream.
+// A hand-written loop around ChatOpenAI with bound tools; API selects the API. It does not stream.
 import { tasks, api, load, shell } from './shell.mjs';
 
 const { ChatOpenAI } = load('@langchain/openai');

@@ -1,4 +1,4 @@
-"""An agent on LangGraph (or, with DEEP, on deepagents), with its memory of the conversation, streamed or not."""
+"""An agent on LangGraph (or, with DEEP, on deepagents), with LangGraph's conversation memory, streamed or not."""
 import os
 import sys
 

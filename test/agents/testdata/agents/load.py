@@ -1,4 +1,4 @@
-"""Fifty runs of another of these programs at once: load.py PROGRAM WORDS... What the program imports is loaded once, before they are forked."""
+"""Runs one of these programs fifty times in parallel: load.py PROGRAM WORDS... The imports are loaded once, before the forks."""
 import ast
 import os
 import sys

@@ -1,4 +1,4 @@
-"""mini-SWE-agent with its own configuration: it calls the shell as a tool, or (TEXT) writes its commands into its answers."""
+"""mini-SWE-agent with the default configuration. The shell is a tool, or (TEXT) the answers contain the commands."""
 import os
 import sys
 from pathlib import Path

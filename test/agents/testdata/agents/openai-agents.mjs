@@ -1,4 +1,4 @@
-// An agent on the OpenAI Agents SDK; API says over which of its two APIs.
+// An agent on the OpenAI Agents SDK; API selects one of the SDK's two APIs.
 import { tasks, api, load, shell } from './shell.mjs';
 
 const { Agent, run, tool, setOpenAIAPI, setTracingDisabled } = load('@openai/agents');

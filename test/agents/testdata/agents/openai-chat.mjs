@@ -1,4 +1,4 @@
-// The official SDK's own tool runner over chat completions, streamed.
+// The official SDK's tool runner over chat completions, streamed.
 import { tasks, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');

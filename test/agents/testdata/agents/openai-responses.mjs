@@ -1,4 +1,5 @@
-// The official SDK over the responses API, streamed. With STORED the provider keeps the history, and only what is new is sent.
+// The official SDK over the responses API, streamed. With STORED the provider keeps the history, and only new items are
+// sent.
 import { tasks, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');

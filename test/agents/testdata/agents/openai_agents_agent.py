@@ -1,4 +1,4 @@
-"""An agent on OpenAI's Agents SDK, over either API, streamed or not, with its memory of the conversation."""
+"""An agent on OpenAI's Agents SDK, over either API, streamed or not, with the SDK's conversation memory."""
 import asyncio
 import os
 import sys

@@ -1,4 +1,4 @@
-"""An agent on the official Python SDK over the responses API: one shell tool, streamed, the history kept by the program."""
+"""An agent on the official Python SDK over the responses API: one shell tool, streamed, with the history in the program."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
-// What every program here shares: its words, its packages, and the one tool that it offers. The libraries find the API by
-// themselves, from OPENAI_BASE_URL or ANTHROPIC_BASE_URL.
+// Shared by every program here: arguments, packages, and the only tool. The libraries find the API by themselves, from
+// OPENAI_BASE_URL or ANTHROPIC_BASE_URL.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 

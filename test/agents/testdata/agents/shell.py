@@ -1,4 +1,4 @@
-"""The shell tool of the Python programs."""
+"""The Python programs' shell tool."""
 import os
 import subprocess
 

@@ -1,4 +1,4 @@
-"""An agent on smolagents, which writes its calls and their results as text. It ends at its last step, with a request that has no tools."""
+"""An agent on smolagents, with calls and results as text. The last step is a request without tools."""
 import sys
 
 from smolagents import OpenAIServerModel, ToolCallingAgent, tool

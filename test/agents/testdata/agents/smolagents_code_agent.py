@@ -1,4 +1,4 @@
-"""An agent on smolagents that writes code: its calls and their results are text."""
+"""An agent on smolagents that writes code, with calls and results as text."""
 import sys
 
 from smolagents import CodeAgent, OpenAIServerModel, tool

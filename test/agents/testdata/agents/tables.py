@@ -1,4 +1,4 @@
-"""Where tiktoken's tables are, for programs that would fetch them: LiteLLM brings them along."""
+"""Points tiktoken to the tables that LiteLLM ships, so that programs download none."""
 import glob
 import os
 import sys
