@@ -119,7 +119,7 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	for library, packages := range importers() {
 		for _, pkg := range packages {
 			if pkg != "test" && !isTestSupport(pkg) && !documented[library][pkg] {
-				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as an importer of %[1]s", library, pkg)
+				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as a %[1]s importer", library, pkg)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func addPackages(cell string, set map[string]bool) map[string]bool {
 	return set
 }
 
-// cmd/precept is exempt, because its tests run the program as a separate process.
+// cmd/precept is exempt, because the tests run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {

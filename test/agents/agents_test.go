@@ -118,7 +118,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel runs two agents at once. A second lesson matches the tool error that both agents get.
+// measureParallel runs two agents in parallel. A second lesson matches the tool error that both agents get.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))

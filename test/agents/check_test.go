@@ -347,7 +347,7 @@ type reaction struct {
 	sameList, sameSession, oneLesson bool
 }
 
-// reactionTo compares the request that got the fault with the next main request.
+// reactionTo compares the faulted request with the next main request.
 func (s *sandboxedAgent) reactionTo(name string) reaction {
 	mains := s.mainRequests()
 	faultIndex := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })

@@ -40,8 +40,7 @@ func loopScript() []harness.Step {
 	}
 }
 
-// installedProgram returns the absolute path of a program. A missing program fails the test in CI, and skips it
-// elsewhere.
+// installedProgram returns a program's absolute path. A missing program fails the test in CI, and skips it elsewhere.
 func installedProgram(t *testing.T, path, hint string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -111,7 +111,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	}
 }
 
-// startS3 starts an S3-compatible server with the bucket "bucket", and sets its credentials in the environment.
+// startS3 starts an S3-compatible server with the bucket "bucket", and sets the credentials in the environment.
 func startS3(t *testing.T) (endpoint string) {
 	t.Helper()
 	moto := installedProgram(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")

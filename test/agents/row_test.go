@@ -81,7 +81,7 @@ func (c cell) String() string {
 	return "ok"
 }
 
-// matrix returns a table of the rows. Skipped agents have no cells and are omitted.
+// matrix returns the rows as a table. Skipped agents have no cells and are omitted.
 func matrix(rows []*row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-26s", "agent")

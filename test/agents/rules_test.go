@@ -33,7 +33,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// These shares stand for 1 and 0, which are invalid.
+	// These shares replace 0 and 1, which are invalid.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}

@@ -137,8 +137,8 @@ func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill 
 		}
 	})
 	flags := harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t))
-	// After the kill all conversations are looked up at once. With the race detector this takes longer than the
-	// default limit, beyond which a conversation counts as new.
+	// After the kill, all conversations are looked up together. With the race detector this takes longer than the
+	// default limit, and a late look-up would make the conversation count as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowdSize)

@@ -178,7 +178,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // the test's own directory
 		},
-		"file instead of a directory": func(t *testing.T, dir string) {
+		"file, not a directory": func(t *testing.T, dir string) {
 			t.Helper()
 			_ = os.Remove(dir)
 			if err := os.WriteFile(dir, []byte("no directory"), 0o600); err != nil {

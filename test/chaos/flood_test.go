@@ -19,7 +19,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	const (
 		limit   = 32
 		flood   = 150 // requests in the flood
-		earlier = 2   // sessions that began before the flood
+		earlier = 2   // sessions begun before the flood
 	)
 	var floodRequests atomic.Int64
 	release := make(chan struct{})

@@ -57,7 +57,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// A kill may lose the last acknowledged writes of Redis. Precept writes them again.
+// A kill may lose the last writes that Redis acknowledged. Precept writes them again.
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"precept/test/harness"
 )
 
-// The killed master may have accepted writes that its replica lacks.
+// The killed master may have accepted writes missing in the replica.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()

@@ -79,7 +79,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Errorf("precept forget created the data directory (error %v)", err)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
-		t.Errorf("second forget = %s, want the answer that nothing is stored", out)
+		t.Errorf("second forget = %s, want a note that nothing is stored", out)
 	}
 	checkRemoved(third)
 

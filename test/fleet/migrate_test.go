@@ -65,7 +65,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
-		t.Errorf("log lacks a warning about keys outside the shards, with the tenant foreign:\n%s", text)
+		t.Errorf("log lacks a warning about tenant foreign's keys outside the shards:\n%s", text)
 	}
 }
 

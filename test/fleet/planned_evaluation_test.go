@@ -12,7 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// Half of the rewards reach a replica that did not serve the session.
+// Half the rewards reach a replica that did not serve the session.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
@@ -48,7 +48,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for _, p := range []*harness.Process{fleet[0], fleet[1], newReplica} {
 		row := readReport(p).Lessons[0]
 		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Evaluated || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf("row of look-first = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
+			t.Fatalf("look-first row = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
 		}
 		plannedTrials, err := json.Marshal(row.PlannedTrials)
 		if err != nil {

@@ -149,7 +149,7 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte.
+// checkPrefix checks that the newer request begins with the older request's messages, byte for byte.
 func checkPrefix(t *testing.T, older, newer string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
@@ -193,7 +193,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// Half of the lessons are withheld at random. 4 sessions without any lesson are unlikely.
+		// Half the lessons are withheld at random. 4 sessions without any lesson are unlikely.
 		c := newConversation(fmt.Sprint("talk-", n), true)
 		id := session.IDOf("default", session.NamespaceSession, c.sender)
 		var first *session.Record
@@ -230,7 +230,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		nameless.sendTurn(t, fleet[2])
 	}
 	if n := countLookups(stopNameless()); n != 0 {
-		t.Errorf("look-ups by 6 turns of a nameless session on one replica: got %d, want 0", n)
+		t.Errorf("look-ups by 6 turns in a nameless session on one replica: got %d, want 0", n)
 	}
 
 	stays := newConversation("stays", true)

@@ -20,7 +20,7 @@ type answer struct {
 	namespace        string
 	args             map[string]any
 	tokens           int    // prompt tokens, for usage
-	encryptedSummary string // opaque result of a compaction; "" for none
+	encryptedSummary string // opaque compaction result; "" for none
 	hang             func() // returns when the client is gone
 }
 

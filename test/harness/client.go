@@ -88,7 +88,7 @@ func Files(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// FilesWith returns the paths at which the content contains text.
+// FilesWith returns the paths of the files with text.
 func FilesWith(files map[string]string, text string) (found []string) {
 	for name, content := range files {
 		if strings.Contains(content, text) {

@@ -17,7 +17,7 @@ const (
 	ExitForced = 3
 )
 
-// RunCommand runs a precept command in an empty directory and returns its output and exit code.
+// RunCommand runs a precept command in an empty directory and returns the output and exit code.
 func RunCommand(t *testing.T, stdin string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)

@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns returns the number of ended turns in the outbox in a data directory, or 0 if the outbox cannot be read.
+// EndedTurns counts the ended turns in a data directory's outbox. It returns 0 if the outbox cannot be read.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {

@@ -82,14 +82,14 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
 				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, stderr)
 			}
-			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
+			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session judged twice counts once
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, shown, code := harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)
 			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
 				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, shown, want)
 			}
-			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, on which the judge has no opinion
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, not yet judged
 			if _, shown, _ = harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
 				t.Errorf(`lessons show after the lesson is edited = %q, want no "opinion"`, shown)
 			}

@@ -138,7 +138,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// These shares stand for 1 and 0, which are invalid.
+	// These shares replace 0 and 1, which are invalid.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -202,7 +202,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// Every request in a session has the same cuts: after a retry, a fork, a history compaction, and a precept kill.
+// Every request in a session has the same cuts, also after a retry, a fork, a history compaction, or a kill.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -298,8 +298,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The model refuses requests without all sections. Precept then sends the client's bytes once, and later requests in
-// the session keep their sections.
+// The model refuses requests with a cut section. Precept then sends the client's bytes once, and later requests in the
+// session keep all sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

@@ -591,7 +591,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	}
 	checkRemaining("gone-first", "gone-second", "stays")
 	status, answer := harness.Post(t, p.AdminURL+"/api/forget", http.Header{"Authorization": {"Bearer admin-token"}}, `{"tenant":"default","session":"gone-first"}`)
-	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
+	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // one run and three sessions
 		t.Errorf("/api/forget: got status %d, answer %q, want 200 and an answer with %q", status, answer, `"forgotten":4`)
 	}
 	checkRemaining("gone-second", "stays")

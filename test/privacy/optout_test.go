@@ -105,7 +105,7 @@ reward: {close_after: 300ms}
 			t.Errorf("%s: session, exchange, sample, feedback and parked feedback counts: got %s, want zeros", when, counts)
 		}
 	}
-	p.Eventually("removal of the turn with an opted-out path in the reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
+	p.Eventually("the turn with an opted-out path in the reply to be removed", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)

@@ -104,7 +104,7 @@ func environ(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each variable PRECEPT_* that neither precept reads nor another variable uses.
+// checkVariables fails the test for each PRECEPT_* variable used neither by precept nor by another variable.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := gatherNames(t).env

@@ -54,7 +54,7 @@ func snippets(file, text string) []snippet {
 	return out
 }
 
-// findUnknownNames returns a message for each name in a document that the program does not define.
+// findUnknownNames returns a message for each undefined name in a document.
 func (k *knownNames) findUnknownNames(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

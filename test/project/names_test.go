@@ -35,7 +35,7 @@ type knownNames struct {
 	routes   []*regexp.Regexp
 	headers  map[string]bool // lower case
 	targets  map[string]bool // Makefile targets
-	sections map[string]bool // first segments of keys
+	sections map[string]bool // first key segments
 }
 
 func TestDocsHaveNoUnknownNames(t *testing.T) {

@@ -75,7 +75,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
-	requestIDs["a lesson that cannot be written"] = send(http.MethodPost, p.DataURL+"/v1/lessons", note, http.StatusServiceUnavailable)
+	requestIDs["an unwritable lesson"] = send(http.MethodPost, p.DataURL+"/v1/lessons", note, http.StatusServiceUnavailable)
 	redis.Freeze(t)
 	send(http.MethodPost, p.DataURL+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
 	redis.Thaw(t)
@@ -89,7 +89,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			continue // lines that are not JSON name no request
+			continue // lines other than JSON name no request
 		}
 		logged[line.Request] = true
 	}

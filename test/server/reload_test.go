@@ -61,7 +61,7 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	}
 }
 
-// The error ends even if the restored file has its old content.
+// The error ends even if the restored file has the old content.
 func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"

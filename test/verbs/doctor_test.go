@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// Redis deletes keys when its memory is full, unless the policy is noeviction.
+// Redis deletes keys when the memory is full, unless the policy is noeviction.
 func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
@@ -93,7 +93,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// prepare fills the outbox before each attempt, because a full outbox has room again after a moment.
+	// prepare fills the outbox before each attempt, because a full outbox soon has room again.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" from /readyz and doctor", func() bool {

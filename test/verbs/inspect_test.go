@@ -13,7 +13,7 @@ import (
 
 func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes a transcript of 40 MB")
+		t.Skip("writes a 40 MB transcript")
 	}
 	path := filepath.Join(t.TempDir(), "long.json")
 	file, err := os.Create(path)

@@ -152,7 +152,7 @@ func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	}
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", filepath.Join(file, "AGENT.md"), "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || strings.Count(stderr, "precept: ") != 1 || !strings.Contains(stderr, "precept: nothing was recorded: ") || strings.Count(stderr, "trace: ") != 1 {
-		t.Errorf("verify without a place for the ledger: got exit code %d, standard error %q, want 3 and one line with the reason", code, stderr)
+		t.Errorf("verify without a ledger directory: got exit code %d, standard error %q, want 3 and one line with the reason", code, stderr)
 	}
 }
 
