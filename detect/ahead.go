@@ -9,14 +9,14 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds keep all pending lines smaller than one long transcript.
+// With these bounds, all lines that wait for inspection need less memory than one long transcript.
 const (
 	maxInspectors     = 8
 	maxConcurrentLine = 1 << 20 // bytes; the goroutine that reads the file inspects longer lines itself
 )
 
 // inspectors inspect JSON lines on several goroutines, because one core inspects only 40 MB per second. The findings
-// keep the line order.
+// are emitted in line order.
 //
 // The goroutine that reads the file calls add, drain and close. The deliver goroutine calls emit and reportError, in
 // the order in which lines were added.
@@ -33,9 +33,10 @@ type inspectors struct {
 	panicked      any         // a panic's cause; valid after drain
 }
 
+// inspectedLine is a transcript on one line, with the findings.
 type inspectedLine struct {
 	raw   []byte
-	start int
+	start int // line number
 
 	done     chan struct{} // closed when the fields below are set
 	rec      wire.Recording
@@ -86,7 +87,7 @@ func (i *inspectors) close() {
 	i.running.Wait()
 }
 
-// inspect stores a panic; drain then panics with the same cause.
+// inspect judges a line. It catches a panic and stores the cause, and drain then panics in the caller's goroutine.
 func (i *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {

@@ -14,15 +14,16 @@ import (
 
 // A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, a command
 // option, search words. Calls that differ only in budgets are attempts. If several attempts have the same result, a
-// different budget will not change it.
+// different budget will not change the result.
 
 const (
-	minFailedAttempts  = 3
-	minSuccessAttempts = 3
+	minFailedAttempts  = 3 // attempts in a loop if all failed
+	minSuccessAttempts = 3 // attempts in a loop if all succeeded
 )
 
-// countAttempts counts the successive attempts with the newest call's result. Calls between the attempts must not have
-// changed anything. warned is true if an earlier attempt already got a warning.
+// countAttempts counts the newest call and the attempts before it, as long as they have the same result and no call
+// between them may have changed anything. budgetsDiffer is true if the attempts are not all the same call, and warned
+// if an earlier attempt already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
@@ -60,6 +61,7 @@ func (s *step) attemptHash() uint32 {
 // shortHash returns a hash's lower half. The last bit is set, because 0 means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
+// isAttemptLoop reports whether the newest call is the last of several attempts with the same result.
 func isAttemptLoop(steps func(int) *step) bool {
 	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
@@ -230,8 +232,8 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind reduces find or grep to the folders (command) and the words to search for (names). Both results are empty
-// for other commands, and for a find that does more than list files.
+// looseFind splits a find or grep command in two: the program with the searched folders (command), and the patterns
+// searched for (names). Both are empty for any other command, and for a find that does more than list files.
 func (c *toolCall) looseFind() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -262,7 +264,8 @@ func (c *toolCall) looseFind() (command, names string) {
 	return command, names
 }
 
-// readGrep reads the arguments of grep. Without a folder, grep -r searches the current one.
+// readGrep returns "grep" with the searched folders (command), and the pattern. Without a folder in args, the folder is
+// the current one, as for grep -r.
 func readGrep(args []string) (command, pattern string) {
 	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
 	for _, o := range options {
@@ -283,6 +286,8 @@ func readGrep(args []string) (command, pattern string) {
 	return command, pattern
 }
 
+// withoutOptions joins a command's words without the options that have no value, and without settings such as -c
+// NAME=VALUE.
 func withoutOptions(words []string) string {
 	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
 		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
@@ -337,7 +342,7 @@ func isLineRange(w string) bool {
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo bounds the steps searched for an edit and the reversal.
+// maxUndo bounds the steps searched for an edit and the edit that undoes it.
 const maxUndo = 32
 
 // isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. A call that writes a whole
@@ -386,10 +391,11 @@ func isUndoLoop(steps func(int) *step) bool {
 	return false
 }
 
+// checksBetweenEdits compares the commands that ran after each edit, such as a test.
 type checksBetweenEdits struct {
-	newest           *step
-	editsSinceOldest int  // edits after the oldest command
-	differ           bool // commands or their results differ
+	newest           *step // newest command
+	editsSinceOldest int   // edits after the oldest command
+	differ           bool  // commands or their results differ
 }
 
 // add records a command that ran just before the n newest edits. Callers add the newest command first.
@@ -404,10 +410,12 @@ func (c *checksBetweenEdits) add(s *step, n int) {
 	c.editsSinceOldest = n
 }
 
+// allEqual reports whether no command ran, or the same command with the same result after each of the n edits.
 func (c *checksBetweenEdits) allEqual(n int) bool {
 	return c.newest == nil || !c.differ && c.editsSinceOldest == n
 }
 
+// path returns the file named in the arguments, or "".
 func (c *toolCall) path() string {
 	for i, k := range c.args.keys {
 		if c.phrases.isKey("file", k) && c.args.vals[i].kind == stringValue {

@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// purpose is a call's purpose. It decides how a result is judged: shell output is searched line by line, but a file is
-// a failure only if the whole content is a short error message.
+// purpose is what a call does. It decides how the result is judged: shell output is searched line by line, but the
+// result of reading a file is a failure only if the whole text is a short error message.
 type purpose uint8
 
 const (
 	purposeOther purpose = iota // every other tool (domain.go)
-	purposeExec
+	purposeExec                 // runs a command or code
 	purposeRead
 	purposeSearch
 	purposeEdit
@@ -23,13 +23,14 @@ const (
 	purposeWait // polls or waits
 )
 
+// toolCall is a call with the properties that the rules need.
 type toolCall struct {
 	phrases      *phrases
 	purpose      purpose
-	nameWords    []string
-	nameLists    []string // "tool" lists with one of nameWords
+	nameWords    []string // words in the tool's name
+	nameLists    []string // "tool" lists (calls.tsv) with one of nameWords
 	args         lenientValue
-	argsComplete bool   // args is complete
+	argsComplete bool   // args was read in full
 	command      string // command or code to run, cut to maxCommand
 	shell        shellCommand
 }
@@ -99,7 +100,7 @@ func (c *toolCall) computePurpose() purpose {
 	return purposeOther
 }
 
-// hasExecName reports whether the tool's name promises to run commands or code.
+// hasExecName reports whether, by its name, the tool runs commands or code.
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
@@ -110,7 +111,7 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas is a method because a function value would move words to the heap.
+// nameHas reports whether the tool's name has one of words. As a function value, it would move words to the heap.
 func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 
 func (c *toolCall) hasFileArg() bool {
@@ -200,7 +201,8 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString returns the JavaScript string literal at the start of a text. It does not read templates with substitutions.
+// jsString returns the JavaScript string literal at the start of a text. A template literal with a substitution is not
+// read.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

@@ -8,9 +8,9 @@ import (
 // Chat front ends ask for tags, follow-up questions or a title in a single message with an instruction and the quoted
 // conversation. Each program words this differently.
 
-// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
-// instruction before the quoted conversation decides, or else the instruction in the paragraph after the quote. An
-// agent that sends its history in one message begins with other instructions.
+// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. Only the
+// first instruction before the quoted conversation counts, or else the first in the paragraph after it. An agent that
+// sends the whole history in one message also quotes a conversation, but begins with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -19,8 +19,8 @@ func (p *phrases) chatSideKind(low string) string {
 	return cmp.Or(p.firstInstructionKind(before), p.firstInstructionKind(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after it. The quote is in tags, or in
-// lines by both speakers.
+// splitChat returns the text before a quoted conversation and the last paragraph after it. The quote is between tags,
+// or has lines by the user and by the model.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false
@@ -60,6 +60,7 @@ func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	return false, ok && p.inList("side-asks", speaker), ok && p.inList("side-answers", speaker)
 }
 
+// firstInstructionKind returns the kind of housekeeping that a text's first instruction asks for, or "".
 func (p *phrases) firstInstructionKind(text string) string {
 	for line := range strings.Lines(cutText(text, sideHead)) {
 		line = strings.TrimSpace(line)

@@ -12,11 +12,11 @@ import (
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, identityWithoutBudget, query, tool, message
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, messageHash
 )
 
-// flags returns pointers to a step's booleans in a checkpoint, the lowest bit first. failed means an error, and skipped
-// means a pending or refused call.
+// flags returns pointers to the booleans that a checkpoint stores for a step, the lowest bit first. Two of them are the
+// parameters: failed means an error, and skipped a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
@@ -26,9 +26,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince returns the loops in a request without history, and the checkpoint for the next request. checkpoint comes
-// from the previous request's call, and is nil for the first request. A retry gets the same checkpoint as the first
-// attempt. warned and recall are as in Results.Loops.
+// LoopsSince returns the loops in a request without history, and the checkpoint for the next request. checkpoint is
+// what LoopsSince returned for the previous request, or nil. If a client sends a request again, the caller passes the
+// same checkpoint again. warned and recall are as in Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -101,13 +101,13 @@ func readCheckpoint(state []byte) []*step {
 			turn:  userTurn{parsed: true},
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
-				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // the ends are unknown
+				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // endsHash 0 means unknown
 				locationHash:          uint64(binary.LittleEndian.Uint16(b[22:])),
 				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
-				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
+				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, never a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

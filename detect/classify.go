@@ -44,8 +44,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result with the error flag. The result is an error, unless the exit code means "nothing found",
-// or the call is pending or refused.
+// judgeFlagged judges a result that the API flags as an error. The result is an error, unless the exit code means
+// "nothing found", or the call is pending or refused.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -60,7 +60,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a text inside depth envelopes (envelope.go).
+// judgeText judges a text inside depth nested envelopes (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
@@ -103,6 +103,7 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
+// withoutMeter removes curl's progress meter at the start of a text.
 func withoutMeter(text string) string {
 	for strings.HasPrefix(text, "% Total ") || isMeterLine(text) {
 		_, text, _ = strings.Cut(text, "\n")
@@ -178,7 +179,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 		}
 		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode}
 	case r.hasCode && !call.shell.statusMasked:
-		// Exit code 0, but the first words report a failure: a script may print an error and succeed.
+		// Exit code 0, but the first words report a failure: a script may print an error and still exit with 0.
 		if rule, bad := call.phrases.errorMessageRule(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -199,7 +200,8 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// reportsTimeOut reports whether the first or the last line is a harness's time-out message. Tags are ignored.
+// reportsTimeOut reports whether the first or the last line is a harness's time-out message. Lines with only a tag are
+// skipped.
 func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -226,8 +228,8 @@ func isTag(line string) bool {
 	return len(line) > 2 && line[0] == '<' && line[len(line)-1] == '>' && !strings.ContainsAny(line, " ")
 }
 
-// endsInTimeOut reports whether a time-out message is the whole output, or is the last line and begins with a bracket.
-// Otherwise a read-only command may have printed it as content.
+// endsInTimeOut reports whether a read-only command's output is a time-out message, or ends with one in brackets. Any
+// other time-out message may be content that the command printed.
 func (p *phrases) endsInTimeOut(body string) bool {
 	body = strings.TrimSpace(body)
 	last := body[strings.LastIndexByte(body, '\n')+1:]
@@ -314,6 +316,7 @@ func judgeOther(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
+// cutMiddle keeps the first and last maxText bytes of a longer text.
 func cutMiddle(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -335,10 +338,10 @@ const (
 // Judgement is one tool result's outcome and the deciding rule.
 type Judgement struct {
 	Outcome        Outcome
-	Rule           string  // "" for a result without a failure
+	Rule           string  // such as "exit-code" or "text:error-first"; "" if no rule matched
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code           int     // exit code or HTTP status, 0 if the rule read neither
-	ReportsSuccess bool    // whether the result itself reports the success
+	ReportsSuccess bool    // the result itself reports the success; otherwise OK means that no failure was found
 }
 
 // Refuser is the origin of a refusal.

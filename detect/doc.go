@@ -1,5 +1,5 @@
-// Package detect finds failed tool results, loops of repeated calls, the user's opinion of an answer, and requests for
-// an agent's own housekeeping.
+// Package detect finds failed tool results, loops of repeated calls, the user's opinion of an answer, and side requests
+// (an agent's own housekeeping, such as asking for a title).
 //
 // Classify judges a tool result. It determines the call's purpose (call.go), then looks for a refusal (refusal.go), an
 // error flag, an exit code (frame.go), fields (envelope.go), and last for words in the text.
@@ -8,10 +8,11 @@
 // (same_call.go) with the same result (same_result.go), up to the first step that may have had side effects. If the
 // provider stores the conversation, a checkpoint holds the last steps (checkpoint.go).
 //
-// The phrases are in phrases.tsv and calls.tsv (phrases.go).
+// The words that the rules search for are in phrases.tsv and calls.tsv (phrases.go).
 //
-// Contract: each judgement names its rule, so that an operator can check it. Flags and codes take precedence over text.
+// Contract: each judgement names its rule, so that an operator can check it. Error flags and exit codes take precedence
+// over text.
 //
-// Hazard: results quote code and logs with many errors. A false alarm inserts a misleading warning, but a missed
-// failure costs only one lesson. Therefore precision is more important than recall.
+// Hazard: results quote code and logs with many errors. A false alarm inserts a misleading warning, but after a missed
+// failure only a lesson is not shown. Therefore precision is more important than recall.
 package detect

@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// A domain tool is any tool not for commands, files, pages or notes, for example one that books a table. It often
-// answers in plain language, and the content may contain words such as "failed". If the tool did nothing, the first
-// clause usually says so.
+// A domain tool does something other than running commands or handling files, pages or notes. It books a table, for
+// example. A domain tool often answers in plain language, and the content may contain words such as "failed". If the
+// tool did nothing, the first clause usually says so.
 
-// isContent reports whether a text matched by the failure rule is content, not a message about the call.
+// isContent reports whether a text is content that the tool returns, although rule found a failure in it.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -36,6 +36,7 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
+// returnsRecords reports whether, by its name, the tool returns records or articles.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
@@ -50,6 +51,7 @@ func isProse(text string) bool {
 		!containsAny(text, "|", "```", "diff --git ") && !hasAnyPrefix(text, []string{"#", "Address: "})
 }
 
+// domainFailureRule returns the rule for an answer which says that the tool found or did nothing, or "".
 func (c *toolCall) domainFailureRule(text string) string {
 	acts, whole := c.changesState(), text
 	if acts { // a later paragraph may offer an alternative, such as another date
@@ -90,14 +92,15 @@ func (c *toolCall) domainFailureRule(text string) string {
 }
 
 // reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
-// within 30 days." Phrases in the list "limit" must be whole words, and those in "limit-anywhere" may be inside words.
+// within 30 days." Phrases in the list "limit" must be whole words, and those in "limit-anywhere" can be parts of
+// words.
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNegations removes negations beside a success, such as "no further action is required".
+// withoutHarmlessNegations removes negations that do not deny a success, such as "no further action is required".
 func (p *phrases) withoutHarmlessNegations(low string) string {
 	for _, negation := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, negation, "")
@@ -140,7 +143,8 @@ func withoutConditions(low string) string {
 	return strings.Join(kept, " ")
 }
 
-// isPastParticipleOfName accepts "booked" for book_table.
+// isPastParticipleOfName reports whether word is a past participle of a verb in the tool's name: "booked" for
+// book_table.
 func (c *toolCall) isPastParticipleOfName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
@@ -214,7 +218,7 @@ func (c *toolCall) hasArgument(text string) bool {
 	})
 }
 
-// changesState reports whether the first known verb in the tool's name is a verb of change.
+// changesState reports whether, by its name, the tool changes something: the first known verb is one such as "create".
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
@@ -256,7 +260,7 @@ func withoutQuotes(low string) string {
 }
 
 // endFailureRule returns the rule for a failure after progress lines ("Uploading...", "[2/3] Building", "40%"). At most
-// three further lines may follow, such as a hint.
+// three lines can follow the failure, such as a hint.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
@@ -285,11 +289,12 @@ func (p *phrases) endFailureRule(text string) string {
 	return ""
 }
 
-// failureSymbols are symbols that mark a failure.
+// failureSymbols are printed before a failure.
 //
 //nolint:gochecknoglobals // immutable
 var failureSymbols = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
 
+// isProgress matches "[2/3] Building", "Uploading..." and "40%".
 func isProgress(t string) bool {
 	step, more, _ := strings.Cut(t, " ")
 	if step == "Step" || step == "Stage" {

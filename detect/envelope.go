@@ -8,8 +8,9 @@ import (
 
 // An envelope is the JSON or Python literal that an API or a harness writes around an answer.
 
-// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Fields inside the
-// envelope are data and do not count. depth counts the envelopes around v.
+// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Only the answer
+// inside can be another envelope; fields in other nested objects are data and do not count. depth is the number of
+// envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -91,7 +92,8 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// listsErrors matches list_errors with {"errors":[...],"total":2}.
+// listsErrors reports whether the errors in v are the requested content, as in {"errors":[...],"total":2} from
+// list_errors.
 func (c *toolCall) listsErrors(v lenientValue) bool {
 	return len(v.keys) > 1 && c.nameHas("error", "errors", "exceptions", "issues", "problems", "diagnostics", "logs", "failures")
 }
@@ -134,7 +136,7 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // beside an output field, "code" and "status" hold an exit code
+		if !ok { // if there is an output field, "code" or "status" is the exit code
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}
@@ -186,8 +188,8 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// If the answer says whether an object is valid, the errors belong to the object. GraphQL may return data together
-	// with errors.
+	// A validator lists the errors in the checked object, and the call itself succeeded. GraphQL may return data
+	// together with errors.
 	_, isValidation := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -197,7 +199,7 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// isFalse counts the number 0 as false only in a small object.
+// isFalse reports whether a field is false. The number 0 means false only in an object with at most four fields.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
@@ -209,8 +211,8 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// A status with a reason, or in a small object, belongs to the call. Any other status belongs to the
-		// requested object.
+		// With a reason, or in an object with at most two fields, the status says that the call failed. Otherwise it
+		// describes the requested object, such as a failed payment.
 		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
 		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -228,7 +230,8 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask needs a task id, because an order may also have the status "pending".
+// isUnfinishedTask reports whether v describes a running task. v must have a task id, because an order can also have
+// the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, hasTaskID := v.get(p.lists["key task"]...)
@@ -254,6 +257,7 @@ func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	return p.isErrorMessageField(message)
 }
 
+// judgeWrapped judges the answer inside an envelope, such as the text in {"result":"..."}.
 func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)
@@ -275,7 +279,8 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isAnswerField is false for body, content or text in an object with many other fields, such as an issue.
+// isAnswerField reports whether a field of v can hold a wrapped answer. A body, content or text among other fields is
+// data, such as an issue's text.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

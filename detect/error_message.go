@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// errorMessageRule reports whether a text as a whole is an error message. The first line begins with typical words, or
-// is a short sentence that ends with typical words.
+// errorMessageRule returns the rule by which a text as a whole is an error message: the first line begins with typical
+// words, or is a short sentence that ends with typical words.
 func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(text, "╷\n") // terraform draws a box around an error
@@ -114,7 +114,7 @@ func (p *phrases) endsWithMissing(low string) bool {
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
-	for i := range len(low) - 1 { // all phrases begin with a space, so one pass finds any of them
+	for i := range len(low) - 1 { // each phrase follows a space, so one pass finds any of them
 		if low[i] == ' ' && p.missingAt(low[i+1:]) {
 			return true
 		}
@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the phrase may
-// lack the full stop.
+// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the phrase's full
+// stop may be missing.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -162,7 +162,8 @@ func startsWithFailStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessageField accepts less typical words than free text, because the message is the whole answer.
+// isErrorMessageField reports whether a message field holds an error message. The message is the whole answer, so words
+// that would be too vague in other text also count.
 func (p *phrases) isErrorMessageField(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A tool that acts may answer with fields: {"status": "REJECTED"} or "status: rejected". A flag, a status or a count
-// shows whether the tool did anything.
+// A tool that changes something may answer with fields: {"status": "REJECTED"} or "status: rejected". A flag, a status
+// or a count shows whether the tool did anything.
 
-// fieldEvidence is the evidence in one object.
+// fieldEvidence is what an object's fields say about the action that the tool should do.
 type fieldEvidence struct {
-	done    bool // confirms the action
-	created bool // the answer names a new or changed object
-	refused bool // denies the action
-	limited bool // a reason states a limit or a refusal
+	done    bool // a field confirms the action
+	created bool // a field names a new or changed object
+	refused bool // a field denies the action
+	limited bool // a field gives a limit or a refusal as the reason
 }
 
-// maxFields bounds the fields in an answer. An object with more fields is a record.
+// maxFields bounds the fields in an answer. An object with more fields is a record and no answer about an action.
 const maxFields = 10
 
 // fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the object does
@@ -117,7 +117,8 @@ func (c *toolCall) isPresentParticipleOfName(word string) bool {
 	return ok && len(stem) > 2 && slices.ContainsFunc(c.nameWords, func(w string) bool { return strings.HasPrefix(w, stem) })
 }
 
-// sharesStemWithName accepts "holds" for place_hold, because four letters are equal.
+// sharesStemWithName reports whether word begins like a word in the tool's name, with four equal letters: "holds" for
+// place_hold.
 func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 }
@@ -131,7 +132,7 @@ func statusWords(status string) string {
 	return strings.NewReplacer("_", " ", "-", " ", "*", "").Replace(strings.ToLower(status))
 }
 
-// isRefusalStatus does not match "rejected" for a tool that rejects claims.
+// isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is a success.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
 	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isPastParticipleOfName(low)

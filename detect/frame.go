@@ -8,6 +8,7 @@ import (
 
 // A frame is the lines and tags that a harness adds to a command's output.
 
+// shellResult is a command's result without the frame.
 type shellResult struct {
 	phrases *phrases
 	body    string
@@ -23,7 +24,7 @@ const scriptFrame = "Script "
 const frameLines = 12
 
 // unframe removes a known harness's frame from a result, and returns the output and the exit code. Frames hold exit
-// codes, chunk ids, wall times and shell numbers. A number in the output is not read.
+// codes, chunk ids, wall times and shell numbers. A number in the output itself is never taken for an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -75,6 +76,7 @@ func (r *shellResult) readHead() {
 	r.body = rest
 }
 
+// readTags reads a result in tags, such as <returncode>1</returncode><output>...</output>.
 func (r *shellResult) readTags(text string) bool {
 	if !strings.Contains(text, "</") {
 		return false
@@ -121,7 +123,7 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal has exit code 137.
+// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -162,13 +164,13 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(label))
-	// A harness writes a bracket or a symbol before the line, or a capital.
+	// A harness begins the line with a bracket or a symbol, or writes "Exit status" with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || plain != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether a label before a number names an exit code. Labels such as "exit status" count only with
-// a harness's mark, because scripts and go run also print them.
+// isCodeLabel reports whether a label before a number names an exit code. Scripts and go run also print labels such as
+// "exit status", so these count only if marked is true: a bracket or a symbol shows that a harness wrote the line.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -196,7 +198,7 @@ func (r *shellResult) readTailLine(t string) bool {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
-	if strings.HasPrefix(bare, "shellId: ") { // copilot counts its shells
+	if strings.HasPrefix(bare, "shellId: ") { // Copilot numbers the shells
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
 			return r.setCode(num)
 		}
@@ -204,6 +206,7 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
+// leadingCode returns the number after a phrase in the list "code-in-line", or 0.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -248,7 +251,7 @@ func unwrapText(text string) string {
 		return strings.TrimSpace(inner)
 	}
 	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
-		return text[:i+1] // the harness's note after the envelope
+		return text[:i+1] // drops the harness's note after the envelope
 	}
 	return strings.TrimSpace(unescapeLines(text))
 }

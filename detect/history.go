@@ -14,14 +14,14 @@ import (
 type history struct {
 	req          *wire.Request
 	results      *Results // caches judgements; may be nil
-	firstNew     int
-	answerStart  int     // index of the answer with the newest calls
-	unreadEnd    int     // items before this index are not read yet
-	steps        []*step // newest first
+	firstNew     int      // index of the first new item
+	answerStart  int      // index of the answer with the newest calls
+	unreadEnd    int      // items before this index are not read yet
+	steps        []*step  // newest first
 	batchNumber  int
-	visitsLeft   int                            // step reads left
-	searchCount  int                            // searches in the raw history
-	earlierCalls map[uint64]bool                // call identities before answerStart; nil up to maxSearches searches
+	visitsLeft   int                            // steps that stepBack may still return
+	searchCount  int                            // hasEarlierCall searches so far
+	earlierCalls map[uint64]bool                // call identities before answerStart; nil while searchCount <= maxSearches
 	warnedCalls  map[string]bool                // ids of calls with a warning
 	recall       func(string) (wire.Call, bool) // returns calls in earlier replies by id; may be nil
 }
@@ -40,6 +40,7 @@ func (h *history) stepBack(i int) *step {
 	return h.steps[i]
 }
 
+// readBatch adds one more batch to steps. It returns false if the conversation is read to the start.
 func (h *history) readBatch() bool {
 	if h.unreadEnd <= 0 {
 		return false
@@ -51,7 +52,8 @@ func (h *history) readBatch() bool {
 		h.readItem(h.unreadEnd)
 		media = media*31 + h.req.MediaHash(h.unreadEnd)
 	}
-	// Agents put media that a result cannot hold into the message after the result.
+	// Agents put media that a result cannot hold into the message after the results, so the media belong to each
+	// result.
 	for _, s := range h.steps[first:] {
 		s.mediaHash += media
 	}
@@ -82,7 +84,7 @@ func (h *history) readItem(i int) {
 	}
 	results := h.req.Item(i).Results
 	for n, r := range slices.Backward(results) {
-		if r.WithCall { // the model knew the results before this call
+		if r.WithCall { // the model made this call after the earlier results
 			h.batchNumber++
 		}
 		h.steps = append(h.steps, &step{
@@ -94,8 +96,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets each result's call. ordered holds the calls in the answer before the results. A result without an id
-// gets the call at the same position.
+// assignCalls sets each result's call. calls holds the answer's calls by id, and ordered holds them in order. A result
+// without an id gets the call at the same position.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -132,7 +134,7 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 }
 
 // hasEarlierCall reports whether an earlier answer made the same call or an attempt (attempts.go). Decoding is
-// expensive, so only items that contain all the call's literals are decoded.
+// expensive, so only items that contain all the call's literals (see toolCall.literals) are decoded.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true
@@ -182,6 +184,7 @@ func (h *history) hasEarlierResult(s *step) bool {
 	return false
 }
 
+// unescapedLead returns the longest part near a text's start that JSON writes without escapes.
 func unescapedLead(text string) string {
 	const window, maxLead = 120, 32
 	longest := ""
@@ -276,13 +279,14 @@ func userWords(req *wire.Request, i int) (string, bool) {
 	return words, true
 }
 
-// A harness's label before a result stays within these bounds.
+// Bounds for a harness's label before a result.
 const (
 	maxLabel      = 80 // bytes per line
 	maxLabelLines = 3
 )
 
-// trimLabel removes a harness's label ("Command make returned:") before a failure.
+// trimLabel returns a result's text. If the result is a user message, a harness's label before a failure ("Command make
+// returned:") is removed.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text

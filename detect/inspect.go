@@ -48,8 +48,8 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits one conversation's findings in the order in which a proxy would find them. Old steps drop their
-// texts, so the cost is linear.
+// inspectList emits one conversation's findings in the order in which a proxy would find them. Judged steps drop the
+// texts to save memory.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -98,7 +98,7 @@ type inspection struct {
 	firstBatch       map[uint64]int  // first batch with a call, by step.identity and step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
-	visitsLeft       int    // step reads left
+	visitsLeft       int    // earlier steps that may still be read
 	bytesSinceForget int    // bytes in items since decoded items were dropped
 	answer           string // newest assistant text
 }

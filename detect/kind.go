@@ -55,21 +55,22 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the kinds table. A line with "kind", "also" or "rest" declares a kind, the broader kind and a meaning;
-// "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind, a pattern, and
-// an example match.
+// kindsText is the kinds table. A line that begins with "kind", "also" or "rest" declares a kind, with the broader kind
+// and the meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind,
+// a pattern, and an example match.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. Every matching line contains a word under which byWord lists the pattern.
+// kindTable is the compiled table. byWord lists each pattern under one or more words, and every matching line contains
+// one of these.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
 }
 
 type kindRow struct {
-	kind             int
+	kind             int // index in kindTable.kinds
 	pattern, example string
 	position         string // file:line
 }
@@ -118,7 +119,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.addPatterns(rows)
 }
 
-// addPatterns compiles the rows. A pattern goes under the rarest word or group of alternative words among all patterns.
+// addPatterns compiles the rows. byWord lists a pattern under the word, or the group of alternative words, that the
+// fewest patterns contain.
 func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -149,7 +151,7 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 	return nil
 }
 
-// A step is the cost unit. maxKindSteps limits a search to a few milliseconds.
+// Costs are counted in steps, such as one comparison. maxKindSteps limits a search to a few milliseconds.
 const (
 	maxKindSteps = 1 << 19
 	lineSteps    = 32      // cost per line before comparisons
@@ -158,8 +160,8 @@ const (
 
 type kindScan struct {
 	table  *kindTable
-	found  []bool
-	status int // HTTP status in a field
+	found  []bool // by index in table.kinds
+	status int    // HTTP status in a field
 
 	hasException bool // a line begins with an exception name
 	stepsLeft    int
@@ -209,7 +211,7 @@ func (s *kindScan) searchLines(text string) {
 		}
 		s.searchLine(line)
 		t := plainLine(line)
-		s.hasException = s.hasException || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " is a label
+		s.hasException = s.hasException || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " names no exception
 	}
 }
 
@@ -250,7 +252,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the first matching kind, and all additional ones.
+// searchLine records the first kind in the table that matches a line, and every matching additional kind.
 func (s *kindScan) searchLine(line string) {
 	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return
@@ -285,7 +287,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns at most maxKinds kinds, followed by broader kinds.
+// kinds returns at most maxKinds found kinds, and then the broader kinds of these.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

@@ -9,7 +9,7 @@ import (
 // one or more digits, and {a|b} the literal a or b. A backslash makes the next character literal. A literal next to a *
 // matches only at a word boundary.
 type kindPattern struct {
-	kind  int
+	kind  int // index in kindTable.kinds
 	parts []patternPart
 	words [][]string // a matching line contains a word from each group
 }
@@ -56,7 +56,8 @@ func compileKind(kind int, pattern string) kindPattern {
 }
 
 // wordGroups returns a part's groups for kindPattern.words. A literal has one group per whole word. Alternatives share
-// one group, unless one has no whole word.
+// one group, unless one has no whole word. joinsBefore and joinsAfter tell whether the neighbouring parts may continue
+// the first or last word.
 func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
@@ -106,7 +107,8 @@ func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 // isKindWordByte reports whether c is a letter, a digit, an underscore or a byte outside of ASCII.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches decrements steps at each comparison, and returns false if no steps are left.
+// matches reports whether a line matches the pattern. Each comparison uses one of the steps, and without steps left the
+// result is false.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
@@ -218,7 +220,7 @@ func quotesFile(line string) bool {
 	file, rest, ok := strings.Cut(line, ":")
 	number, rest, found := strings.Cut(rest, ":")
 	return ok && found && file != "" && rest != "" && !strings.Contains(file, " ") && isNumber(number) && !isDigit(rest[0]) &&
-		(rest[0] != ' ' || strings.HasPrefix(rest, "  ")) && !strings.HasPrefix(rest, "in ") // ruby names a method
+		(rest[0] != ' ' || strings.HasPrefix(rest, "  ")) && !strings.HasPrefix(rest, "in ") // Ruby: a.rb:3:in 'f'
 }
 
 func kindLabels() []string {

@@ -12,10 +12,10 @@ import (
 // Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds. Values
 // beyond these bounds are skipped.
 const (
-	maxDepth    = 6   // deeper values are skipped
-	maxNesting  = 200 // a deeper text is invalid, because the parser is recursive
-	maxElements = 16
-	maxLenient  = 1 << 20
+	maxDepth    = 6       // deeper values are skipped
+	maxNesting  = 200     // a deeper text is invalid, because the parser is recursive
+	maxElements = 16      // per array
+	maxLenient  = 1 << 20 // bytes
 )
 
 type valueKind uint8
@@ -29,6 +29,7 @@ const (
 	arrayValue
 )
 
+// lenientValue is a parsed value.
 type lenientValue struct {
 	kind   valueKind
 	isTrue bool
@@ -217,7 +218,7 @@ func (p *lenientParser) parseElements(depth int) {
 	}
 }
 
-// popFrom removes and returns the elements from index from on.
+// popFrom removes and returns (*list)[from:].
 func popFrom[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
@@ -229,7 +230,7 @@ func popFrom[T any](list *[]T, from int) []T {
 	return removed
 }
 
-// parseString reads a string without a closing quote to the end of the text.
+// parseString returns a string literal without the quotes. A literal without a closing quote ends with the text.
 func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1

@@ -140,6 +140,7 @@ func errorAfterFileNameRule(t string) string {
 	return ""
 }
 
+// fileBefore returns the file name before mark, or "".
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&

@@ -6,7 +6,7 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index           int // item with the newest result; it gets the warning
+	Index           int // item with the newest result, where the warning is inserted
 	CallID          string
 	Tool            string
 	Args            string
@@ -14,7 +14,7 @@ type Loop struct {
 	IsSecondWarning bool   // the loop already has one warning
 }
 
-// This many equal results make a loop. A transient failure needs one more.
+// This many equal results make a loop. A transient failure, which may end by itself, needs one more.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // silent commands: success without a report
@@ -27,7 +27,8 @@ const (
 // maxSteps bounds the steps searched for a loop, because reading and judging a step is expensive.
 const maxSteps = 64
 
-// detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is nil if no such step is left.
+// detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is the i-th step before it, or nil
+// if there is none.
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
@@ -64,8 +65,8 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 
 // countStreak counts the successive results that equal the newest call's result. It also counts the warnings among
 // them, and the results since the newest warning. The streak ends at a step after which the result may differ: a side
-// effect, a wait, a user turn, or a different result. A streak of successes also ends at two equal calls with different
-// results.
+// effect, a wait, a user turn, or a different result. A streak of successes also ends if another call, made twice, had
+// two different results, because then something has changed.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed is true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1
@@ -102,8 +103,8 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 }
 
 // changesResults reports whether one of the steps may have changed later results. With compareRepeats, two successive
-// equal calls with different results also count. Judging the steps is expensive, so callers first look for an equal
-// call.
+// equal calls with different results also show a change. Judging the steps is expensive, so callers first look for an
+// equal call.
 func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
@@ -125,7 +126,8 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the last rounds*n steps repeat n steps with equal results. Each step must be accepted.
+// repeatsLast reports whether the agent made the same n calls in the last rounds*n steps, with equal results. Each step
+// must be accepted by accept.
 func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
 	lastSteps := make([]*step, rounds*n)
 	for i := range lastSteps {
@@ -145,16 +147,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1])
 }
 
-// keepsStreak reports whether a streak of equal results continues after a user turn. With a shell, a file tool or a
-// browser it ends, because the user may have repaired the machine. With a domain tool (domain.go) it continues, unless
-// the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of equal results continues after a user turn. For a shell, a file tool or a
+// browser the streak ends, because the user may have repaired the machine. For a domain tool (domain.go) it continues,
+// unless the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. Steps without mayLoop
-// cannot complete a loop.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test: a
+// step that it refuses cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -167,7 +169,8 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder finds loops in steps, the oldest first. Equal calls in one answer are a single loop.
+// loopFinder finds the loops that steps complete. The caller passes the oldest step first. Equal calls in one answer
+// give one loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
 type answeredCall struct {
@@ -201,9 +204,11 @@ func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int
 }
 
 // Loops returns the loops completed by new tool results. The request must contain the whole history. warned holds the
-// ids of calls that got a warning in this session, including withheld ones. recall returns calls in earlier replies.
+// ids of calls that got a warning in this session, including warnings withheld by the experiment. recall returns calls
+// in earlier replies.
 //
-// A turn without a repetition is cheap: only items that contain all the call's literals are decoded.
+// A turn without a repetition is cheap: only items that contain all the call's literals (see toolCall.literals) are
+// decoded.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {

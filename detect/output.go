@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// lastLines counts the output lines that show how the program ended.
+// lastLines is the number of lines, at the end of an output, that show how the program ended.
 const lastLines = 4
 
 // outputFailureRule returns the rule for a failure in a program's output. A tool's summary counts in any line. An error
@@ -82,6 +82,7 @@ func isNodeCrash(lines []string) bool {
 	})
 }
 
+// looksLikeCode reports whether the lines are a diff, or mostly numbered as in a file listing.
 func looksLikeCode(lines []string) bool {
 	if hasAnyPrefix(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
@@ -132,7 +133,7 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 }
 
 // hasOnlyProgramErrors reports whether a read-only command's output consists of errors from programs in the command
-// line. Errors from other programs do not count, because the command may print a log. Advice may follow the first
+// line. Errors from other programs do not count, because the command may print a log. Advice can follow the first
 // error.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
@@ -187,6 +188,7 @@ func (c *shellCommand) hasProgramError(body string) bool {
 	return false
 }
 
+// isProgramError reports whether a line is a program name, a colon and words about a failure.
 func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
@@ -211,6 +213,8 @@ func (p *phrases) isProgramError(t string) bool {
 	return false
 }
 
+// startsWithProgram reports whether a line begins with a shell's name, or with the name of a program in the command
+// line.
 func (c *shellCommand) startsWithProgram(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")

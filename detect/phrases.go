@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The test
-// case's judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
+// Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
+// class names a list of phrases. Without the phrase, the test case would get a different judgement. A phrase that
+// begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string
@@ -28,11 +29,12 @@ var compiledPhrases = sync.OnceValue(func() *phrases {
 	return compile(list)
 })
 
+// phrases holds the phrases in both files, by the rules that search for them.
 type phrases struct {
 	lists map[string][]string // by class
 	sets  map[string]map[string]bool
 
-	toolLists map[string][]string // "tool" lists by word in the tool's name
+	toolLists map[string][]string // for a word in a tool's name, the "tool" lists with this word
 
 	waitCommands, pollCommands, launchers commandList
 
@@ -69,6 +71,7 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 // ruledPhrase is a phrase with the rule it decides or the kind of side request it shows.
 type ruledPhrase struct{ rule, text string }
 
+// prefixes holds phrases by the first byte.
 type prefixes [256][]ruledPhrase
 
 func (p *prefixes) add(phrase, rule string) {
@@ -94,7 +97,7 @@ func (p *prefixes) rule(s string) string {
 }
 
 type listLine struct {
-	class    string // the first word decides the phrases field
+	class    string // the first word decides in which field of phrases the phrase is stored
 	phrase   string
 	testCase string
 	position string // file:line

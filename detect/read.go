@@ -28,7 +28,8 @@ func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts reads transcripts. A pool, if not nil, inspects those in JSON lines.
+// readTranscripts is ReadTranscripts, but the pool, if not nil, inspects the transcripts in JSON lines, and handle gets
+// the others.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -64,13 +65,13 @@ type transcriptReader struct {
 	input          *bufio.Reader
 	stopped        bool    // handle returned an error
 	lineErrors     []error // errors from the first maxLineErrors invalid lines
-	moreErrorLines []int
+	moreErrorLines []int   // line numbers
 
-	unreadBytes int64 // 0 means unknown
-	line        int
-	hasContent  bool
-	skipLine    bool // skip the rest of the current line
-	lineValues  [][]byte
+	unreadBytes int64      // in the file; 0 means unknown
+	line        int        // current line number
+	hasContent  bool       // the input has more than white space
+	skipLine    bool       // skip the rest of the current line
+	lineValues  [][]byte   // complete values on the current line
 	array       *openArray // array not closed yet; nil if none
 	openValue   openValue
 }
@@ -89,8 +90,8 @@ func fileSize(r io.Reader) int64 {
 
 // openArray is a top-level array not read to the end, with transcripts or messages.
 type openArray struct {
-	start      int
-	count      int
+	start      int  // line number
+	count      int  // elements so far
 	needsComma bool // the next character must be a comma, a closing bracket or a line break
 	invalid    bool
 	messages   []byte // JSON transcript with the messages so far, not closed
@@ -135,6 +136,7 @@ func (r *transcriptReader) readAll() error {
 	}
 }
 
+// readStructural handles the character c outside of every value.
 func (r *transcriptReader) readStructural(c byte) error {
 	r.hasContent = true
 	switch {
@@ -177,7 +179,8 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 	}
 }
 
-// addValue emits an array element or adds it as a message. Other values wait for the end of the line.
+// addValue handles a complete value. An array element is emitted if it is a transcript, and otherwise becomes a message
+// in the array's transcript. Values outside of an array wait for the end of the line.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
 		r.openValue.raw = nil

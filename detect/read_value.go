@@ -8,16 +8,17 @@ import (
 	"precept/internal/wire"
 )
 
+// openValue is the JSON value being read.
 type openValue struct {
 	depth          int // open brackets; 0 if no value is open
 	inString       bool
 	escaped        bool // the bytes so far end with a backslash
 	raw            []byte
-	start          int
+	start          int   // line number
 	possibleStarts []int // later lines where a value may begin, for the error messages
 }
 
-const partSize = 256 << 10
+const partSize = 256 << 10 // bytes read at once
 
 // longValue is the size above which a value's buffer gets room for the whole rest of the file.
 const longValue = 4 << 20
@@ -55,6 +56,7 @@ func (r *transcriptReader) dropTruncatedValue(line []byte) {
 
 var errTruncated = errors.New("the JSON value ends early")
 
+// split searches the next part of the input for values.
 func (r *transcriptReader) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k := 0; k < len(part); k++ {

@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// refusalLead bounds the bytes searched for a refusal. A wrapper or a header may precede it.
+// refusalLead bounds the bytes searched for a refusal at the start of a result. There is room for a header before the
+// refusal.
 const refusalLead = 400
 
 // readRefusal searches a result's first four lines for a refusal.

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements for one turn's tool results, because lessons, loops and signals need the same ones. The
-// zero value is an empty cache.
+// Results caches the judgements for one turn's tool results, because lessons, loops and signals need the same
+// judgements. The zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall // a short list is cheaper than a map
 	mapped map[callResult]*judgedCall
@@ -20,6 +20,7 @@ type callResult struct {
 	flag             int8 // see Classify
 }
 
+// judgedCall is a call with the result, judged at the first use.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -42,8 +43,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed counts the new results in the request and returns the failed ones' indices. recall returns calls in earlier
-// requests.
+// Failed counts the new results in the request and returns the failed ones' indices in req.NewResults. recall returns
+// calls in earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -97,6 +98,7 @@ func (r *Results) entry(res callResult) *judgedCall {
 	return j
 }
 
+// maxListed bounds Results.listed.
 const maxListed = 8
 
 func (j *judgedCall) toolCall() *toolCall {
@@ -114,12 +116,14 @@ func (j *judgedCall) classify() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches isPromptQuoted. From call to call, items must not decrease.
+// promptQuotes computes isPromptQuoted for one request, and reads each item once. From call to call, item must not
+// decrease.
 type promptQuotes struct {
 	readTo   int  // items before this index are read
 	isQuoted bool // the user's newest words before item readTo are in quotes
 }
 
+// isPromptQuoted reports whether the newest user message before item has the user's words in double quotes.
 func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.readTo; i-- {
 		if req.Role(i) != wire.RoleUser {

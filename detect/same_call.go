@@ -124,8 +124,8 @@ func addLongestWords(longest []string, s string) []string {
 	return longest
 }
 
-// literals returns words that every equal call and every attempt contains in the arguments. Searching for the words is
-// much cheaper than the canonical form, so most calls never need that form.
+// literals returns words that every equal call and every attempt (attempts.go) contains in the arguments. Searching for
+// the words is much cheaper than computing the canonical form, and already shows that most calls differ.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -277,7 +277,7 @@ func (c *toolCall) canonicalLine() (command, settings string) {
 	return c.phrases.canonicalParsedLine(c.command, &c.shell.line)
 }
 
-// combineHashes returns one hash for two. The order counts.
+// combineHashes returns a hash for the ordered pair a, b.
 func combineHashes(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)

@@ -54,15 +54,15 @@ func (p *phrases) lineToHash(line string) string {
 	return t
 }
 
-// endsHash reads only lines within these bounds.
+// endsHash reads only this part of a result.
 const (
-	hashedFirst = 2
-	hashedLast  = 4
-	hashedBytes = 256
+	hashedFirst = 2   // lines at the start
+	hashedLast  = 4   // lines at the end
+	hashedBytes = 256 // per line
 )
 
-// endsHash returns a hash of the first and last lines of a result, or 0 if there is none. If two results have equal
-// stableHash values, their endsHash values are equal too. endsHash is cheap for long results.
+// endsHash returns a hash of the first and last lines of a result, or 0 (unknown) for a result that it does not read.
+// If two results have equal stableHash values, their endsHash values are equal too. endsHash is cheap for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -189,7 +189,7 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort matches a port from 32768, or one on the left of a connection ("->").
+// hasClientPort matches an address with a random client port: 10.0.0.7:50312, or any port before "->".
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
@@ -220,6 +220,8 @@ func isUUID(s string) bool {
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
+// isVolatile reports whether a word with digits changes between runs, such as an id, a time or a duration. before and
+// after are the line's text around the word.
 func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	sets := alphabetsOf(w)
 	switch {
@@ -245,7 +247,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	return false
 }
 
-// isRandom needs four changes between letters and digits, as in "01JC4X7K9Q".
+// isRandom reports whether a word looks random: letters and digits alternate at least four times, as in "01JC4X7K9Q".
 func isRandom(w string) bool {
 	const minChanges = 4
 	changes := 0
@@ -282,16 +284,18 @@ func isClock(w string, digits int, before string) bool {
 	return true
 }
 
-// alphabetSet has one bit per alphabet.
+// alphabetSet is a set of alphabets, one bit for each.
 type alphabetSet uint8
 
 const (
-	numberBytes alphabetSet = 1 << iota // digits and the point
+	numberBytes alphabetSet = 1 << iota // digits and the decimal point
 	clockBytes                          // a time such as 12:31:07.250Z
 	hexBytes
 	durationBytes // a duration such as 1m30s
 )
 
+// alphabets holds, by byte, the alphabets that have the byte.
+//
 //nolint:gochecknoglobals // immutable
 var alphabets = func() (out [256]alphabetSet) {
 	for set, bytes := range map[alphabetSet]string{
@@ -304,6 +308,7 @@ var alphabets = func() (out [256]alphabetSet) {
 	return out
 }()
 
+// alphabetsOf returns the alphabets that have all bytes of w.
 func alphabetsOf(w string) alphabetSet {
 	all := ^alphabetSet(0)
 	for i := 0; i < len(w) && all != 0; i++ {

@@ -7,14 +7,15 @@ import (
 	"precept/internal/shell"
 )
 
+// shellCommand is an analysed command line.
 type shellCommand struct {
 	phrases      *phrases
-	readOnly     bool   // the line is valid Bash and changes nothing
-	statusMasked bool   // a pipe, "|| true" or "; echo" hides the exit status
-	waits        bool   // blocks until a time or a state is reached
-	polls        bool   // asks for a state, such as a health check, and changes nothing
-	lastProgram  string // gives the line its exit status
-	parts        []shellPart
+	readOnly     bool        // the line is valid Bash and changes nothing
+	statusMasked bool        // a pipe, "|| true" or "; echo" hides the exit status
+	waits        bool        // blocks until a time or a state is reached
+	polls        bool        // asks for a state, such as a health check, and changes nothing
+	lastProgram  string      // gives the line its exit status
+	parts        []shellPart // programs, without wrappers such as sudo
 	line         shell.Line
 }
 
@@ -125,8 +126,8 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. options
-// precede such a command, which ends at ";" or "+".
+// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. Each such
+// command follows one of options, and ends at ";" or "+".
 func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains(options, args[i]) {
@@ -144,7 +145,7 @@ func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	return true
 }
 
-// gitArgs drops the options before the subcommand.
+// gitArgs returns git's arguments from the subcommand on.
 func gitArgs(args []string) []string {
 	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
 		args = args[2:]

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
+// optionSyntax tells how a program's options are written.
 type optionSyntax struct {
 	shortWithValue string // short options with a value, in the rest of the word or the next word
 	longWithValue  string // long options with a value, after "=" or in the next word
-	writeOptions   string
+	writeOptions   string // options with which the program writes a file
 }
 
 // syntaxOf returns a program's option syntax. It knows a few programs. For all others, no option has a value in the
@@ -73,8 +74,8 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 // option is a command-line option. The name includes the hyphens, and the value may be "".
 type option struct{ name, value string }
 
-// readOptions splits arguments into options and the rest. A group such as -ni holds the options -n and -i. With
-// untilRest, the options end at the first other argument.
+// readOptions splits arguments into options and the rest. A group such as -ni holds the options -n and -i. If untilRest
+// is true, the rest begins at the first argument that is not an option.
 func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -9,7 +9,7 @@ func isStandardStream(file string) bool {
 	return file == "/dev/stdout" || file == "/dev/stderr" || file == "-"
 }
 
-// sedWrites matches w FILE, s/a/b/w FILE, e and s/a/b/e.
+// sedWrites reports whether a sed script writes a file or runs a command: w FILE, s/a/b/w FILE, e or s/a/b/e.
 func sedWrites(script string) bool {
 	for script != "" {
 		switch c := script[0]; c {
@@ -59,6 +59,7 @@ func writesTo(text string) bool {
 	return !isStandardStream(strings.TrimSpace(file))
 }
 
+// cutDelimited cuts a text at the first delimiter without a backslash before it.
 func cutDelimited(text string, delimiter byte) (before, after string) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -71,7 +72,8 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 	return text, ""
 }
 
-// awkWrites matches print > "FILE", print | "sh" and system("rm a").
+// awkWrites reports whether an awk program writes a file or runs a command: print > "FILE", print | "sh" or system("rm
+// a").
 func (p *phrases) awkWrites(program string) bool {
 	prints, depth := false, 0 // inside a print statement; open parentheses
 	before := byte(0)

@@ -28,7 +28,7 @@ func SideRequestKind(req *wire.Request) string {
 			break
 		}
 	}
-	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat asks for a summary
+	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat asks for a summary at the end
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
@@ -101,8 +101,8 @@ func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reports whether the text asks for a commit message. Callers pass no user messages, because a user may
-// ask for one.
+// asksForCommit reports whether the text asks for a commit message. Callers pass only system prompts, because a user
+// may ask for a commit message, too.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
@@ -141,7 +141,8 @@ func bothEnds(text string) string {
 }
 
 // AlwaysSendsTools reports whether agents with this User-Agent product always send tools, so that a request without
-// tools is housekeeping. An app that uses an SDK (OpenAI, Anthropic, langchain) may be a plain chat.
+// tools is housekeeping. The result is false for an SDK (OpenAI, Anthropic, langchain), because the app that uses it
+// may be a plain chat.
 func AlwaysSendsTools(product string) bool {
 	return compiledPhrases().inList("agent", strings.ToLower(product))
 }

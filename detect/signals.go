@@ -75,9 +75,9 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call with the words of a user's refusal. The opencode run command has
-// no user to ask. Its requests lack the tool that asks the user, or quote the prompt. A refusal with the user's
-// feedback is not automatic.
+// isAutomatic reports whether a harness refused a call by itself, with the words that it uses for a user's refusal.
+// opencode does so if it runs without a user. Its requests then offer the tool "todowrite" but no tool "question", or
+// have the prompt in quotes. A refusal that contains the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -89,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns an answer's text, or a blank for an answer without text. An empty text would mean that the agent
-// has not answered yet.
+// newestAnswer returns an answer's text or, for an answer without text, previous. If both are empty, it returns a
+// blank, because an empty text would mean that the agent has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

@@ -27,7 +27,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns the lines without stack frames, and those about the failure.
+// headline returns a failed result's lines without stack frames (all), and the lines among these that describe the
+// failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false

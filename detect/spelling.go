@@ -10,8 +10,8 @@ import (
 )
 
 // canonicalLine returns the form that all spellings of a command line share (command): no quotes, comments, wrappers
-// such as sudo, redirected errors or filters at the end. settings holds the folder and the variables set by the line. A
-// line that is not plain stays unchanged.
+// such as sudo, redirected errors or filters at the end. settings holds the folder and the variables set by the line.
+// In command, \x1f separates words, and \x1e separates commands. A line that is not plain stays unchanged.
 func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""

@@ -87,10 +87,10 @@ type stepMemo struct {
 	isTransient, hasTransient                            bool // the failure may end although nothing changes
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
-	timePassed                                           bool // later results may differ after the wait
+	timePassed                                           bool // the call waited, so later results may differ
 	toolHash                                             uint32
 	isShort                                              bool // one line of a few words, or empty
-	onlyConfirms                                         bool
+	onlyConfirms                                         bool // an edit's result, or an empty or short one
 }
 
 // callTraits are a call's properties. Only isGesture and isRepeatable depend on the result.
@@ -336,6 +336,7 @@ func showsNoScreen(text string) bool {
 		startsWithPhrase(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
 
+// mayChange reports whether the call may change something, so that a later result may differ.
 func (c *toolCall) mayChange() bool {
 	switch c.purpose {
 	case purposeEdit:

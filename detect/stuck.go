@@ -15,7 +15,7 @@ const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
 	minKnownResults = 6  // consecutive answers with known results only
-	maxStuckSteps   = 40 // search bound
+	maxStuckSteps   = 40 // steps searched
 )
 
 // hasSameFailures reports whether a tool's last minSameMessages results are failures with the same message, for any
@@ -33,7 +33,8 @@ func hasSameFailures(steps func(int) *step) bool {
 }
 
 // hasSameAnswers reports whether a tool's last minSameScreens results are the same, although the arguments differ. A
-// short result ("The seat is taken.") may describe different objects and counts only in a game ("The door is locked.").
+// short result ("The seat is taken.") may describe different objects. It counts only in a game ("The door is locked."),
+// where the call sends a command in plain language.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
@@ -44,10 +45,10 @@ func hasSameAnswers(steps func(int) *step) bool {
 	})
 }
 
-// hasAlikeResults reports whether isAlike accepts the results in the newest minCount answers that call one tool. The
-// search ends at a user turn, a warning or a different result from the tool. If time can change the result, a wait also
-// ends the search. For successes, it also ends at a side effect, or at two equal calls of other tools with different
-// results.
+// hasAlikeResults reports whether isAlike accepts the results in the newest minCount answers that call the newest
+// step's tool. The search ends at a user turn, a warning or a different result from the tool. If time can change the
+// result, a wait also ends the search. For successes, it also ends at a side effect, or at two equal calls of other
+// tools with different results.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
@@ -117,6 +118,7 @@ func seesNothingNew(steps func(int) *step) bool {
 	}
 }
 
+// wasSeen reports whether the tool returned the same result in an earlier answer.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.judgement().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
@@ -195,5 +197,6 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 // maxMessageArgs bounds the argument bytes that hashMessage searches for words to ignore.
 const maxMessageArgs = 4 << 10
 
-// hashPrefix hashes the result text. Equal results have equal hashes.
+// hashPrefix returns a hash of a part near the result's start. Equal results have equal hashes, but different results
+// can, too.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

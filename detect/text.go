@@ -91,12 +91,14 @@ func containsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
+// startsWithPhrase reports whether s begins with one of the phrases, as whole words.
 func startsWithPhrase(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {
 		return strings.HasPrefix(s, p) && !isLetterAt(s, len(p))
 	})
 }
 
+// hasPhrase reports whether s contains one of the phrases, as whole words.
 func hasPhrase(s string, phrases ...string) bool {
 	for _, p := range phrases {
 		for from := 0; ; {
@@ -159,8 +161,8 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a folded text with a set of its triples, which are three successive bytes. A turn is compared with
-// several hundred phrases. Most phrases contain a triple that the text lacks, and need no search.
+// userText is a folded text with a set of triples (three successive bytes). A turn is compared with several hundred
+// phrases. Most phrases contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of triple hashes

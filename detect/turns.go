@@ -201,6 +201,7 @@ func (p *phrases) endsInOffer(previous string) bool {
 	return hasPhrase(sentence, p.lists["offer"]...)
 }
 
+// claimsDone reports whether the agent's text begins with a claim that the work is done.
 func (p *phrases) claimsDone(previous string) bool {
 	return startsWithPhrase(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
@@ -258,7 +259,7 @@ func (p *phrases) asksForAnotherWay(turn *userText) bool {
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
-// asksForTweak recognises a small change, such as a little more or less.
+// asksForTweak reports whether the user asks for a small change, such as a little more or less.
 func (p *phrases) asksForTweak(turn *userText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }

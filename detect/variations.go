@@ -13,7 +13,7 @@ import (
 
 const (
 	minSameFailures   = 4  // failed variations in a loop
-	maxVariationSteps = 24 // search bound
+	maxVariationSteps = 24 // steps searched
 )
 
 // failsInVariations reports whether the newest steps contain minSameFailures variations of a call that failed in the
@@ -87,6 +87,8 @@ func sameFailure(a, b *step) bool {
 	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
 }
 
+// callFingerprint is the part of a failed call that isVariation and sameFailure compare. Words, names and lines are
+// hashes.
 type callFingerprint struct {
 	tool          uint64
 	isCommand     bool // words is a command line

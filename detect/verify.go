@@ -121,7 +121,7 @@ func (p *phrases) buildGoalsKind(prog string, args []string) string {
 	return ""
 }
 
-// goalKind knows goals such as "test-unit" and ":app:test".
+// goalKind returns the kind of a build goal, such as "test-unit" or ":app:test".
 func (p *phrases) goalKind(goal string) string {
 	base, _, _ := strings.Cut(goal[strings.LastIndexByte(goal, ':')+1:], "-")
 	if i := strings.IndexByte(goal, ':'); i > 0 {

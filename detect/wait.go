@@ -39,7 +39,7 @@ func isOption(arg, word string) bool {
 // maxLaunchedArgs bounds the launcher arguments tried as the launched program's name.
 const maxLaunchedArgs = 16
 
-// maxLaunchers bounds the nesting. It is 2 in ssh host "docker exec db sh -c 'pg_isready'".
+// maxLaunchers bounds the nesting, as in ssh host "docker exec db sh -c 'pg_isready'".
 const maxLaunchers = 3
 
 // waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or asks once for a state

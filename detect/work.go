@@ -54,6 +54,7 @@ func mayShowWork(c *wire.Call) bool {
 	return false
 }
 
+// committedBefore reports whether one of the last four answers before item called git commit.
 func committedBefore(req *wire.Request, item int) bool {
 	const answers = 4
 	for n := 0; item > 0 && n < answers; {
@@ -71,6 +72,7 @@ func committedBefore(req *wire.Request, item int) bool {
 	return false
 }
 
+// workSearch collects the references in one result.
 type workSearch struct {
 	call *toolCall
 	text string
@@ -226,6 +228,7 @@ func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	s.add(work.BranchRef(words[0], p.repository))
 }
 
+// showsHead reports whether git log, show or rev-parse with these arguments shows the newest commit.
 func showsHead(args []string) bool {
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") || a == "HEAD" || a == "@" || strings.Trim(a, "0123456789") == "" {
@@ -236,6 +239,7 @@ func showsHead(args []string) bool {
 	return true
 }
 
+// readNewestCommit adds the first commit in the output, unless a commit is already known.
 func (s *workSearch) readNewestCommit() {
 	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
 		return
@@ -249,6 +253,7 @@ func (s *workSearch) readNewestCommit() {
 	}
 }
 
+// quotedCommands returns the git and code host commands quoted in a program, one per line.
 func quotedCommands(program string) string {
 	var lines []string
 	for line := range strings.Lines(program) {
@@ -268,6 +273,7 @@ func quotedCommands(program string) string {
 	return strings.Join(lines, "\n")
 }
 
+// outputText returns the output in a JSON result, or the text itself.
 func outputText(text string) string {
 	v, ok := parseLenient(text)
 	if !ok || v.kind != objectValue {

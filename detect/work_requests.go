@@ -6,7 +6,7 @@ import (
 	"precept/internal/work"
 )
 
-// readPullRequestOutput reads the output from the subcommand verb of gh pr, glab mr or hub pull-request.
+// readPullRequestOutput reads the output of "gh pr VERB ARGS", "glab mr VERB ARGS" or "hub pull-request ARGS".
 func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
 		return
