@@ -106,7 +106,7 @@ func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request 
 	return bounded
 }
 
-// bodyOf reads a request body. For a body above maxBytes, bodyOf returns the error tooLong.
+// bodyOf reads a request body. For a body above maxBytes, bodyOf returns an error with the text tooLong.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)

@@ -51,7 +51,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversa
 	return command, text, lines, err
 }
 
-// record replaces an existing lesson's text if the signature is the same.
+// record writes a lesson to the bank. If the agent has a lesson with the same signature, record replaces the text.
 func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversation session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(conversation.String()))
 	if err != nil {

@@ -96,8 +96,8 @@ func (q *commandQueue) run(ctx context.Context) error {
 	}
 }
 
-// executeAll executes one session's commands in order. Sessions are concurrent, because the bank commits concurrent
-// writes in one step.
+// executeAll executes the queued commands: one session's commands in order, and different sessions' commands at the
+// same time, because the bank commits concurrent writes together.
 func (q *commandQueue) executeAll() {
 	for {
 		q.mu.Lock()
@@ -157,7 +157,7 @@ func (q *commandQueue) execute(job commandJob) {
 	q.lessons.opts.Store.Release(ses, store.DecisionsChanged)
 }
 
-// send stores the answers for the replica that serves the next turn. Without the store, the answers are lost.
+// send stores the answers for the replica that serves the next turn. If the store fails, the answers are lost.
 func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)

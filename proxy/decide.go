@@ -7,6 +7,7 @@ import (
 	"precept/internal/session"
 )
 
+// plan is what precept decides for one turn.
 type plan struct {
 	insert       inject.Plan    // matches, picks, loops and edits
 	results      detect.Results // caches judgements
@@ -89,7 +90,7 @@ func (t *turn) splice() {
 	start, edits := t.p.opts.Now(), t.plan.insert.Edits
 	size := len(t.in.body.plain) + 1024
 	for i := range edits {
-		size += 2 * len(edits[i].Text)
+		size += 2 * len(edits[i].Text) // escaping in JSON makes a text longer
 	}
 	out, err := t.in.req.Splice(t.p.pool.get(size), edits, t.plan.insert.Cuts...)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// flushInterval is the maximum time that a part waits in a reply of known length. Most such replies arrive complete,
-// and are sent with the headers in one write. ReverseProxy flushes other replies without waiting.
+// flushInterval is the maximum time that a part of a reply with a Content-Length waits for further parts. Most such
+// replies arrive complete, and are sent with the headers in one write. ReverseProxy flushes other replies without
+// waiting.
 const flushInterval = 2 * time.Millisecond
 
-// eventPieceBytes and maxPieceBytes are sizes for one read from a reply. A slow stream keeps a buffer for minutes, so
-// the buffer is small. net/http reads 4 KiB at a time from a connection.
+// eventPieceBytes and maxPieceBytes are the smallest and the largest buffer for one read from a reply. A slow event
+// stream keeps the buffer for minutes, so the buffer is small: net/http reads 4 KiB at a time from a connection.
 const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
@@ -51,12 +52,12 @@ type forwarder struct {
 	original   bool // the upstream accepted only the original bytes
 }
 
-// serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler, so that the
-// client sees a cut as well.
+// serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler. net/http then
+// aborts the client's response.
 func (f *forwarder) serve() {
 	finished := false
 	defer func() {
-		if !finished && f.w.code != 0 { // the client gets the received part
+		if !finished && f.w.code != 0 { // send the client the part received before the cut
 			_ = f.w.ctl.Flush()
 		}
 	}()
@@ -138,8 +139,9 @@ func setBody(out *http.Request, b *payload, length int64) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, the client's original
-// bytes are sent once. Only net/http repeats other requests, without a written byte or with an Idempotency-Key.
+// RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, RoundTrip sends the
+// client's original bytes once. It repeats no other request; net/http repeats a request if no byte was written, or if
+// it has an Idempotency-Key.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.roundTrip(r)
@@ -232,8 +234,8 @@ func (f *forwarder) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarder) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody cuts a stream without bytes for limits.stream_idle_timeout. The observer gets every byte before the
-// client does. The timer runs while precept waits for the upstream, not for the client.
+// limitedBody closes a stream that sends no byte for limits.stream_idle_timeout. It passes every byte to the observer
+// before the client gets it. The timer runs while precept waits for the upstream, not for the client.
 type limitedBody struct {
 	io.ReadCloser
 	forwarding *forwarder
@@ -241,7 +243,7 @@ type limitedBody struct {
 	idle       *time.Timer // closes the body; runs during a read
 }
 
-// limit starts the timer at the first Read.
+// limit sets the body, and the timer that runs during each Read.
 func (l *limitedBody) limit(f *forwarder, body io.ReadCloser, idleLimit time.Duration) {
 	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
 	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })

@@ -23,13 +23,13 @@ import (
 const maxHookBytes = 8 << 20
 
 type hookAnswer struct {
-	Status string        `json:"status"` // joined, parked or ignored
+	Status string        `json:"status"` // joined, parked (kept until the session is stored) or ignored
 	Reason string        `json:"reason,omitempty"`
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
 // serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The secret that signed the delivery decides the tenant,
-// whatever the payload says. The webhook's owner sees the answer.
+// whatever the payload says. The service shows the answer to the webhook's owner.
 func (p *Proxy) serveHook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
@@ -158,8 +158,8 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks on webhook deliveries. Repeating a delivery with a dropped mark changes nothing
-// either, because both entries have the same id and time.
+// maxDeliveries bounds the stored marks. A mark is a hash that identifies a delivery. Repeating a delivery with a
+// dropped mark changes nothing either, because both deliveries result in a feedback entry with the same id and time.
 const maxDeliveries = 4096
 
 // deliveryMark is a hash over a delivery's id or body.

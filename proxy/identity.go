@@ -76,7 +76,8 @@ func decodePart(part string, target any) bool {
 	return err == nil && json.Unmarshal(text, target) == nil
 }
 
-// authenticate refuses an unknown key under tenancy keys, in the format of the dialect d.
+// authenticate returns the client's identity. With tenancy: keys, it refuses an unknown key, with an error in the
+// format of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	credential := requestCredential(r)
 	owner := ownerOf(credential)
@@ -115,7 +116,7 @@ func (id *identity) scope() session.Scope {
 }
 
 // caller returns a digest of the credential's owner, or "" without a credential. All replicas return the same digest,
-// because the distiller counts different callers.
+// so that the distiller does not count one caller twice.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""

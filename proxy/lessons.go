@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	maxLessonBytes  = 256 << 10 // bytes
-	defaultPageSize = 50        // lessons
-	maxPageSize     = 200       // lessons
+	maxLessonBytes  = 256 << 10 // bytes in a request body
+	defaultPageSize = 50        // lessons on a page without the parameter limit
+	maxPageSize     = 200       // maximum for the parameter limit
 )
 
 // apiLesson is a lesson's JSON form in /v1/lessons.
@@ -62,7 +62,8 @@ type lessonsRequest struct {
 	log      *slog.Logger
 }
 
-// owns reports whether the agent wrote the lesson. Other agents' lessons are answered like unknown lessons.
+// owns reports whether the agent wrote the lesson. For another agent's lesson, the answer is the same as for an unknown
+// lesson.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }

@@ -18,7 +18,7 @@ const otherFiles = 64
 // may already be on its way, and would be lost.
 const minIdleTime = time.Second
 
-const slotRetry = 50 * time.Millisecond
+const slotRetry = 50 * time.Millisecond // pause before a new connection looks again for an idle one to close
 
 // LimitListener limits client connections, so that enough files are left for upstreams. At the limit, it closes the
 // connection with the longest idle time. If all connections have a request, a new connection waits.

@@ -20,6 +20,7 @@ const (
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
+// mailbox passes the answers to a session's /lesson commands to the session's next turn.
 type mailbox struct {
 	opts    *Options
 	pending *pendingReplies

@@ -63,7 +63,7 @@ func (t *turn) failure() string {
 	case status >= 400:
 		return strconv.Itoa(status)
 	case status == 0 && !t.clientGone():
-		return "request" // no body was read
+		return "request" // the request body could not be read
 	case t.session.Session == nil && status != 0, outcome == sample.Complete: // no reply is read without a session
 		return ""
 	default:

@@ -62,12 +62,12 @@ type Store interface {
 // Sessions is the session memory.
 type Sessions interface {
 	resolve.Store
-	// HoldKeys holds keys for finding a session by feedback, until ReleaseKeys.
+	// HoldKeys holds keys, under which feedback will find a session, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
-	// ReleaseKeys keeps or drops the keys held by a request.
+	// ReleaseKeys writes the keys held by a request, or drops them if keep is false.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. waited is the time that the request has already waited for the
-	// store.
+	// Publish writes a session for the other replicas. answered holds the arguments of calls with results, to find an
+	// opt-out. waited is the time that the request has already waited for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
@@ -77,9 +77,9 @@ type Sessions interface {
 
 // Recorder stores exchanges. No method blocks.
 type Recorder interface {
-	// BeginTurn admits an exchange before the request is sent, until Offer or Abandon.
+	// BeginTurn registers an exchange before the request is sent. Offer or Abandon ends the registration.
 	BeginTurn(x *sample.Exchange) *store.TurnStart
-	// Abandon ends an admission without an exchange. After Offer, it has no effect.
+	// Abandon ends a registration without storing the exchange. After Offer, it has no effect.
 	Abandon(b *store.TurnStart)
 	// Offer passes a turn to the recorder. The result is false if there is no room.
 	Offer(t store.Turn) bool
@@ -92,7 +92,8 @@ type Recorder interface {
 // Feedback stores client feedback on sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions in the first known group of commits, branches and pull requests.
+	// RateWork stores feedback on the sessions that worked on the first group with a known commit, branch or pull
+	// request.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
@@ -128,7 +129,7 @@ func (o *Options) newID(prefix string) string {
 
 func (o *Options) entropy() (b [16]byte) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The random source does not fail. Otherwise, ids made from the time would still differ.
+		// crypto/rand never fails. If another source fails, ids made from the time still differ.
 		sum := sha256.Sum256([]byte(o.Now().String()))
 		copy(b[:], sum[:])
 	}

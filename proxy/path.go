@@ -17,8 +17,8 @@ type paths struct {
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise gives a request the normal path read by all later steps. A known API's path has no doubled or trailing
-// slashes, and each precept endpoint has one path. Other paths keep the bytes after the base URL.
+// normalise replaces a request's path with the normal path, which all later steps read. A known API's path has no
+// doubled or trailing slashes, and each precept endpoint has one path. Other paths keep the bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)
@@ -31,6 +31,7 @@ func (p paths) normalise(r *http.Request) {
 	r.URL = &u
 }
 
+// normal returns the normal path for an escaped path.
 func (p paths) normal(escaped string) string {
 	if !strings.HasPrefix(escaped, "/") {
 		return escaped

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Powers of 2 in the pooled buffer sizes, from 4 KiB to 16 MiB. The garbage collector frees larger buffers.
+// A pooled buffer has 1<<minClass (4 KiB) to 1<<maxClass (16 MiB) bytes. The garbage collector frees larger buffers.
 const (
 	minClass = 12
 	maxClass = 24

@@ -10,8 +10,8 @@
 // serveTurn in turn.go has all steps of a request in order, each in the file with the same name: read.go, the package
 // resolve, decide.go, forward.go with tap.go (the reply), record.go and observe.go.
 //
-// Hazard: net/http's transport may read a request body after RoundTrip has returned. Only payload.release returns the
-// pooled buffer, and every later read gets no bytes.
+// Hazard: net/http's transport may read a request body after RoundTrip has returned. So only payload.release returns
+// the pooled buffer, and makes every later read return no bytes.
 package proxy
 
 import (
@@ -35,7 +35,7 @@ type Proxy struct {
 	fleet      FleetKeys
 	settings   atomic.Pointer[settings]
 	draining   atomic.Bool
-	unlogged   *log.Logger // discards ReverseProxy's log; forward.go reports these errors
+	unlogged   *log.Logger // discards ReverseProxy's log, because forward.go reports the same errors
 
 	pool     pool
 	inFlight inFlight
@@ -101,7 +101,7 @@ func (p *Proxy) ChooserConfig() bandit.Config { return p.settings.Load().injecto
 // InjectionConfig returns the configuration for presenting lessons.
 func (p *Proxy) InjectionConfig() inject.Config { return p.settings.Load().injector.Config() }
 
-// Guardrails returns the outcomes guarded by the report.
+// Guardrails returns the outcomes that the report checks for harm (report.guardrails).
 func (p *Proxy) Guardrails() []string { return p.settings.Load().cfg.Report.Guardrails }
 
 // Close closes idle upstream connections after the server has stopped.

@@ -36,7 +36,7 @@ type inspectedBody struct {
 	charge   charge   // counts for limits.inspect_total_bytes
 
 	// exceededLimit names limits.inspect_bytes or limits.items, "" for neither. Set by read and parse. Beyond a limit,
-	// only a known session's blocks are inserted again.
+	// precept only inserts the blocks (lesson texts) of a known session again.
 	exceededLimit label.Reason
 }
 
@@ -139,7 +139,7 @@ func (t *turn) read() error {
 }
 
 // readInspected reads the inspected part of a body, and charges the memory against limits.inspect_total_bytes. size is
-// the announced length, or -1. For a complete body, why is "".
+// the announced length, or -1. why says why the rest was not read, "" for a complete body.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.settings.cfg.Limits
 	busy := false

@@ -18,11 +18,11 @@ import (
 // draft holds a turn's exchange until the recorder gets it.
 type draft struct {
 	exchange     *sample.Exchange
-	start        *store.TurnStart // store admission for the turn
+	start        *store.TurnStart // the turn's registration at the store
 	size         int64            // exchange size in bytes
 	signals      []detect.Signal  // signals in the request, such as a test run's outcome
 	hasNewWork   bool             // commit, branch or pull request in a tool result
-	answeredArgs []string         // arguments of the calls answered by the request or the provider, for the opt-out by path
+	answeredArgs []string         // arguments of calls with a result; the recorder searches them for opted-out paths
 }
 
 // draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. A side request,
@@ -73,8 +73,8 @@ func (t *turn) copyRequest() {
 	t.addWork()
 }
 
-// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback finds it.
-// The store holds the keys until the recorder has searched for an opt-out.
+// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on this
+// work finds the session. The store holds the keys until the recorder has searched for an opt-out.
 func (t *turn) addWork() {
 	refs := t.plan.results.WorkRefs(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
@@ -125,8 +125,8 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	return size
 }
 
-// copyPrompt copies the system prompt and the tools, which every turn sends again. The copy counts towards
-// learning.capture_limit. The turn has already spent the bytes in used.
+// copyPrompt copies the system prompt and the tools, which every turn sends again. used is the number of bytes that the
+// turn's items use of learning.capture_limit.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -171,8 +171,8 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 }
 
 // publish writes the session for other replicas before the client has the whole reply, because the next turn may reach
-// one of them. The reply waits for the write after decisions, an opt-out or /lesson commands, or if the session moves
-// between replicas.
+// one of them. The end of the reply waits for the write if the turn made decisions, opted out or has /lesson commands,
+// or if the session moves between replicas.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.IsShared() {
@@ -307,7 +307,7 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the admission for a turn not offered to the recorder.
+// abandonUnoffered ends the registration of a turn not offered to the recorder.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)

@@ -20,11 +20,11 @@ type settings struct {
 	transports     map[transportKey]*http.Transport
 	targets        map[string]*target
 	routes         map[string]*target // targets by dialect name, or by "other"
-	bases          []string           // escaped paths
+	bases          []string           // escaped paths in the upstreams' URLs
 	injector       *inject.Injector
 	keys           map[string]*configs.Key // configured keys by SHA-256
 	secret         []byte                  // see FleetKeys.Secret
-	excluded       bool                    // the replicas' salt is unknown, so new sessions are excluded
+	excluded       bool                    // the replicas' salt is unknown, so new sessions are excluded from the experiment
 	tenantsUnknown bool                    // tenants cannot be computed yet, so requests are forwarded unchanged
 	hash           string                  // configuration hash, recorded with exchanges
 }

@@ -134,6 +134,8 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
+// resolveReply passes the reply to the resolver, so that the next request finds the session. It also looks for /lesson
+// commands in the reply.
 func (t *turn) resolveReply() {
 	if t.phase >= phaseResolved {
 		return

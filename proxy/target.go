@@ -61,15 +61,15 @@ func (t *target) upstreamPath(p string) string {
 	return t.path + p
 }
 
-// covers reports whether a client's path begins with the upstream's path. A path that is not inspected must begin with
-// a version, because a client may repeat other paths on purpose.
+// covers reports whether a client's path begins with the upstream's path. If the upstream's path has no version, only
+// inspected paths count, because a different path may begin with the same segments by chance.
 func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.NoDialect)
 }
 
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
-// warnUnknown logs one warning per upstream.
+// warnUnknown logs, once for each upstream, that the upstream does not know a path.
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",

@@ -23,7 +23,7 @@ type turn struct {
 	forwarder   forwarder      // uses the request's buffers until release
 	out         outgoing       // set by accept and read; splice replaces the body
 	skip        string         // why nothing is inserted (Precept-Skip)
-	pendingKeys []session.Echo // echo keys that holdKeys passes to the store once the request has an id
+	pendingKeys []session.Echo // keys to find the session again; holdKeys passes them to the store once the request has an id
 
 	query   resolve.Query  // set by resolve
 	session resolve.Result // set by resolve; decide adds Side
@@ -42,7 +42,7 @@ const (
 	phaseEnded                 // the resolver knows that the request has ended
 	phaseResolved              // the resolver knows the reply, so the next request finds the session
 	phaseComplete              // the draft has the outcome
-	phaseOffered               // the recorder has got or refused the turn
+	phaseOffered               // the recorder has accepted or refused the turn
 )
 
 // advanceTo moves the turn to a phase. It returns false if the turn has already reached that phase.
@@ -58,8 +58,8 @@ func (t *turn) advanceTo(next phase) bool {
 // steps.
 //
 // A fault between read and forward changes nothing for the client: runStep counts a panic, and the client's own bytes
-// are forwarded. When the upstream cuts the stream, serveTurn panics with http.ErrAbortHandler, so that the client sees
-// a cut as well.
+// are forwarded. When the upstream cuts the stream, serveTurn panics with http.ErrAbortHandler. net/http then aborts
+// the client's response, which would otherwise look complete.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.settings.Load()
 	in, out, err := p.accept(set, w, r)
@@ -95,7 +95,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.runStep(label.StepIdentify, t.resolve)
 	}
 
-	// Decide: matches, picks, loops and the resulting edits.
+	// Decide: find the matching lessons, choose some of them (the picks), find loops, and plan the edits.
 	if t.session.Session != nil {
 		if !t.runStep(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
@@ -106,7 +106,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.out.undoSplice(t.in.body.received)
 	}
 
-	// Begin: the turn is admitted before the upstream sees the request.
+	// Begin: register the turn before the upstream sees the request.
 	t.assignID()
 	t.runStep(label.StepBegin, t.draftExchange)
 
@@ -166,7 +166,7 @@ func (t *turn) assignID() {
 }
 
 // holdKeys passes keys to the store under the request's id, or keeps them while the request has none. The store writes
-// them only after the recorder has judged the turn, so that no key from an opted-out turn is written.
+// them only after the recorder has searched the turn for an opt-out, because an opted-out turn leaves no key.
 func (t *turn) holdKeys(keys []session.Echo) {
 	if len(t.pendingKeys) > 0 {
 		keys = append(t.pendingKeys, keys...)
@@ -184,6 +184,7 @@ func (t *turn) countUninspected(why label.Reason) {
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }
 
+// isMain reports whether the request is a turn in a conversation, and not a side request such as for a title.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
 // clientGone reports whether further work on the request is useless.

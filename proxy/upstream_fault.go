@@ -296,6 +296,7 @@ type outageLog struct {
 	suppressedOutages    int       // outages ended without a warning since the last line
 }
 
+// isDue reports whether a failure is logged as a warning. streak is the number of failures since the last answer.
 func (l *outageLog) isDue(now time.Time, streak int32) bool {
 	if now.Sub(l.windowStart) >= warningInterval {
 		l.windowStart, l.loggedOutages = now, 0

@@ -23,7 +23,7 @@ import (
 
 const adminTimeout = 5 * time.Second
 
-const maxResponse = 64 << 20
+const maxResponse = 64 << 20 // bytes
 
 // errNoServer reports that run.json is missing, or that the server named there does not answer.
 var errNoServer = errors.New("no server runs on this data directory")

@@ -19,8 +19,8 @@ const (
 	exitSignalBase  = 128 // plus the signal number
 )
 
-// outputGrace bounds the wait for a child's output after the child exits. Without this limit, precept would wait
-// forever for a background process that inherited the output.
+// outputGrace bounds the wait for a child's output after the child exits. Otherwise precept would wait for any
+// background process that the child has started with the same output, perhaps forever.
 const outputGrace = 2 * time.Second
 
 // child is a program run by precept in the foreground, with precept's terminal, signals and exit status.
@@ -37,8 +37,8 @@ type childExit struct {
 	lastSignal syscall.Signal // last signal received by precept; 0 if none
 }
 
-// run passes signals on, except those sent by the terminal to all foreground processes: most programs treat a second ^C
-// differently from the first.
+// run runs the program until it exits. run passes signals on, except those that the terminal has sent to all foreground
+// processes, because most programs treat a second ^C differently from the first.
 func (c *child) run() childExit {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env
@@ -83,7 +83,7 @@ func startFailureCode(err error) int {
 
 // exitCode returns the child's exit code, or 128 plus the number of the terminating signal, as shells do.
 func exitCode(err error) (int, error) {
-	if errors.Is(err, exec.ErrWaitDelay) {
+	if errors.Is(err, exec.ErrWaitDelay) { // the child succeeded; see outputGrace
 		return 0, nil
 	}
 	exitErr, ok := errors.AsType[*exec.ExitError](err)

@@ -27,6 +27,7 @@ func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 
 // collection is cheap.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
+// growth returns GOGC for a live heap with the given number of bytes.
 func (b collectorBounds) growth(live uint64) int {
 	slack := b.maxSlack
 	if live < b.minGoal {
@@ -52,7 +53,7 @@ func (b collectorBounds) afterCollection(last int) {
 	if !ok {
 		return
 	}
-	type mark struct{ _ *int }
+	type mark struct{ _ *int } // the runtime may delay cleanups for small objects without a pointer
 	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 

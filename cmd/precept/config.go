@@ -239,9 +239,9 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	f.useServerLessons(inv, c)
 }
 
-// useServerLessons makes a command on the data directory of this user's running server use the server's bank, too. A
+// useServerLessons makes a command on the data directory of this user's running server use the server's lessons, too. A
 // flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or if the
-// configured directory has files, the command keeps the configured bank, and prints both locations.
+// configured directory has files, the command keeps the configured lessons, and prints both locations.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
@@ -314,8 +314,8 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 // ./data has no precept data, a command uses the running server's data or else, without a server, the data from earlier
 // `precept run` calls.
 //
-// The same applies if the running server uses the same configuration file, because paths in the file are relative to
-// the server's working directory.
+// A data directory from the running server's configuration file does not count as configured, because a relative path
+// in the file is relative to the server's working directory, and not to this command's.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
 	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
@@ -331,7 +331,8 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 	return configured, ""
 }
 
-// isDataLocationSet reports whether a flag, a variable or a configuration file may set where the data is.
+// isDataLocationSet reports whether a flag or a variable names the data directory or the store, or whether there is a
+// configuration file, because the file may name them.
 func (f *configFlags) isDataLocationSet(inv *invocation) bool {
 	return f.path(inv) != "" || f.isDataKeySet(inv)
 }

@@ -26,7 +26,7 @@ const (
 	demoPollInterval = 250 * time.Millisecond  // pause between two reads of the agents' progress
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
 	demoSettleTime   = 2500 * time.Millisecond // time for the last sessions to close and be rewarded
-	demoSettleLimit  = time.Minute             // the same time on a busy machine
+	demoSettleLimit  = time.Minute             // maximum wait for the last sessions, on a busy machine
 )
 
 // demoFlags are the flags of `precept demo`.
@@ -125,8 +125,8 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	return c
 }
 
-// withModel serves a simulated model while play runs. play gets a server configuration with this model as upstream, in
-// a temporary directory with world's lessons.
+// withModel serves a simulated model until play returns. It calls play with a server configuration, in which the model
+// is the upstream, and the lessons from world.WriteLessons are in a temporary directory.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	bookingsBefore = 240 // bookings before a lesson exists
-	bookingsAfter  = 2000
+	bookingsBefore = 240                  // bookings before a lesson exists
+	bookingsAfter  = 2000                 // bookings while the lesson is measured
 	lessonTimeout  = 30 * time.Second     // maximum time until the lesson is distilled
 	attackSlug     = "send-the-key-first" // lesson proposed by the attacker
 )

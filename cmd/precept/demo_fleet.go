@@ -118,7 +118,8 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	return d.flags.writeResult(d.results, result)
 }
 
-// run plays all sessions. Meanwhile it reads the report, to count the picks until a proof.
+// run plays all sessions. Meanwhile it reads the report, to count the picks (sessions for which a lesson was chosen)
+// until a proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()
@@ -187,6 +188,6 @@ type demoResult struct {
 		None float64 `json:"without_lessons"`
 		Best float64 `json:"best_possible"` // with only the helpful lessons, all the time
 	} `json:"success"`
-	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents an error; 0 means no proof
-	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0 means no proof
+	PicksToPrevents int64 `json:"picks_to_prevents"` // picks in closed sessions until the proof that a lesson prevents an error; 0 means no proof
+	PicksToHelps    int64 `json:"picks_to_helps"`    // picks in rewarded sessions until the proof that the same lesson helps; 0 means no proof
 }

@@ -135,8 +135,8 @@ type rulesResult struct {
 	Proposal *proposal    `json:"proposal"`
 }
 
-// waitForChange waits until the server measures other sections. If the sections do not change within verdictTimeout,
-// the measurement needs further sessions.
+// waitForChange waits until the server measures other sections than current, and returns them. If the server still
+// measures current after verdictTimeout, the measurement needs further sessions, and waitForChange returns current.
 func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
 	for end := d.invocation.tools.Now().Add(verdictTimeout); d.invocation.tools.Now().Before(end); {
 		if next := measuredSections(srv.Rules()); !slices.Equal(next, current) {

@@ -29,7 +29,7 @@ const (
 	retryPause   = 250 * time.Millisecond // pause before the first retry; doubles with each retry
 )
 
-const maxCorrection = 64 << 10
+const maxCorrection = 64 << 10 // bytes
 
 type feedbackFlags struct {
 	listener                          listenerFlags
@@ -39,14 +39,14 @@ type feedbackFlags struct {
 	asJSON                            bool
 }
 
-// feedbackSubject identifies what is rated. At most one field may be set; without any, the feedback rates the enclosing
-// `precept run`.
+// feedbackSubject identifies what is rated. At most one field is set. If none is set, the feedback rates the run or
+// session of the `precept run` that started this command.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is a rating. Exactly one of score, approve, reject and correct must be given.
+// feedbackRating is a rating. The user must give exactly one of score, approve, reject and correct.
 type feedbackRating struct {
 	score           float64
 	hasScore        bool
@@ -196,7 +196,8 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// addRunSubject adds the enclosing `precept run`, and returns the number of added subjects, 0 or 1.
+// addRunSubject adds the run or session of the `precept run` that started this command. It returns the number of added
+// subjects, 0 or 1.
 func addRunSubject(env func(string) (string, bool), body map[string]any) (targets int) {
 	if run := firstEnv(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
@@ -209,8 +210,8 @@ func addRunSubject(env func(string) (string, bool), body map[string]any) (target
 	return 0
 }
 
-// readCorrection returns a JSON object or array, and every JSON value in a file, as JSON, and all other text as a
-// string.
+// readCorrection returns the correction in value, or in the file named after "@". A JSON object, a JSON array, and any
+// JSON value from a file are returned as JSON. All other text is returned as a string.
 func readCorrection(in io.Reader, value string) (any, error) {
 	name, fromFile := strings.CutPrefix(value, "@")
 	if value == "-" {
@@ -249,7 +250,7 @@ type feedbackResponse struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// unavailableError reports a failure that a retry may cure.
+// unavailableError reports that the server cannot be reached or is overloaded, so a retry may succeed.
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
@@ -355,7 +356,7 @@ func isAlive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the agent's API key. A provider's key is sent only if it identifies the tenant (tenancy).
+// credential returns the API key that identifies the tenant. With tenancy: single, no provider's key is sent.
 func credential(env func(string) (string, bool), cfg *configs.Config, f *listenerFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {

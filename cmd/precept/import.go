@@ -155,7 +155,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Errors = nil // a history file may lack a conversation
+				part.Errors = nil // a client's history file without a conversation is no fault
 			}
 			_ = in.Close()
 			if skipped != nil {
@@ -188,11 +188,11 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 	return io.NopCloser(text), at, skipped, err
 }
 
-const maxImport = 256 << 20
+const maxImport = 256 << 20 // bytes
 
 const importTimeout = 10 * time.Minute
 
-// importOnline imports through the running server, because it has locked the store.
+// importOnline imports through the running server, because the server has locked the store.
 func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	client, err := runningServer(cfg)
 	if err != nil {
@@ -220,7 +220,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	}, nil
 }
 
-// printImport returns an error with exit code 1 if there are faults.
+// printImport prints the result. If transcripts had faults, it returns an error with exit code 1.
 func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {

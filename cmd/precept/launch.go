@@ -88,8 +88,8 @@ func (l *launch) configure() error {
 	return nil
 }
 
-// insertArguments inserts arguments after the program name, unless the user has given the flag. An empty flag is never
-// given.
+// insertArguments inserts arguments after the program name, unless the user has given the flag. If flag is "", the
+// arguments are always inserted.
 func (l *launch) insertArguments(flag string, arguments ...string) {
 	for _, a := range l.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
@@ -99,8 +99,8 @@ func (l *launch) insertArguments(flag string, arguments ...string) {
 	l.args = append(append([]string{l.args[0]}, arguments...), l.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream with this base URL: empty for precept's own URL, and for the upstream
-// configured by the key upstream.
+// upstreamOf returns the name of the upstream with this base URL, and false if there is none. The name is "" for
+// precept's own URL, and for the single upstream in the configuration key "upstream".
 func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	isSame := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -138,7 +138,7 @@ func (l *launch) redirect(setting, base string) (string, bool) {
 	return l.baseURL(upstream), true
 }
 
-// programName returns "agent" for `python agent.py`, and "codex" for `npx codex`.
+// programName returns the agent's name: "agent" for `python agent.py`, and "codex" for `npx codex`.
 func programName(args []string) string {
 	name := func(s string) string {
 		base := filepath.Base(s)

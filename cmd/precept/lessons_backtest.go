@@ -139,7 +139,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // an open or imported session has no reward, so feedback counts
+		if !s.Rewarded { // an open or imported session has no reward yet, so its feedback decides
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err

@@ -160,6 +160,7 @@ func (inv *invocation) startTrial(
 	return printState(inv.stdout, l, false)
 }
 
+// emptyReport returns the report of a store without measurements.
 func emptyReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {

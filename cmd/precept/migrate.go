@@ -17,7 +17,7 @@ import (
 )
 
 type migrateFlags struct {
-	pause       time.Duration // calls that began before the switch still use the old keys
+	pause       time.Duration // time until the old keys are deleted; calls that began before the switch still use them
 	yes, asJSON bool
 }
 

@@ -33,8 +33,8 @@ type offlineOptions struct {
 	sharesRedis bool // the command may share the store in Redis with a server on this data directory
 }
 
-// openOffline opens and starts the configured store, and locks the data directory: the SQLite database, or the Redis
-// outbox. With sharesRedis it takes no lock and uses no outbox.
+// openOffline opens and starts the configured store. It locks the data directory, which holds the SQLite database or,
+// for a store in Redis, the outbox. With sharesRedis it takes no lock and uses no outbox.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineOptions,
 ) (*offlineStore, error) {

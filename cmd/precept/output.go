@@ -47,7 +47,7 @@ func addJSONFlag(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
-const continuationIndent = 4
+const continuationIndent = 4 // columns
 
 func outputWidth(out io.Writer) int {
 	width, _ := terminalWidth(out)

@@ -67,8 +67,8 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	})
 }
 
-// checkNotRules refuses an agents' rules file: it belongs to `precept rules`. A file that begins with a frontmatter or
-// with JSON is no rules file.
+// checkNotRules refuses rules files such as CLAUDE.md and AGENTS.md, because `precept rules` reads those. A file that
+// begins with a frontmatter or with JSON is no rules file.
 func checkNotRules(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {

@@ -152,7 +152,7 @@ type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
 	Failures int    `json:"failures"`         // failures read by precept in the command's output
-	Status   string `json:"status,omitempty"` // joined, parked, ignored or unanswered; "" if the post failed
+	Status   string `json:"status,omitempty"` // joined, parked (kept until the session is stored), ignored or unanswered; "" if the post failed
 	Error    string `json:"error,omitempty"`
 }
 
@@ -160,8 +160,8 @@ func agentError(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// newLaunch returns the launch for the command. If neither --run nor --session is given, newLaunch generates a run
-// name.
+// newLaunch returns the arguments and the environment for the agent. If neither --run nor --session is given, newLaunch
+// generates a run name.
 func (inv *invocation) newLaunch(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*launch, error) {
@@ -263,7 +263,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
-		ownCfg.DataDir = dir // a repository's ./data may belong to another program
+		ownCfg.DataDir = dir // the default ./data, without precept's data, may belong to the repository's program
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)

@@ -197,8 +197,8 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail is a writer that keeps the first and the last output bytes. Two goroutines may write standard output and
-// standard error.
+// headAndTail is a writer that keeps the first and the last output bytes. It is safe for the two goroutines that copy
+// standard output and standard error.
 type headAndTail struct {
 	half int // bytes that String returns from each end
 	mu   sync.Mutex

@@ -147,8 +147,8 @@ func (w *watcher) findNewest(ctx context.Context) error {
 	return err
 }
 
-// readExchanges also reads the five exchanges before the new ones, because the server lists a retry next to the first
-// attempt.
+// readExchanges reads the new exchanges and the five before them, because the server lists a new retry next to the
+// older first attempt.
 func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const overlap = 5
 	q := url.Values{"tenant": {w.flags.tenant}, "from": {fmt.Sprint(max(0, w.nextExchange-overlap))}}

@@ -19,7 +19,7 @@ type pageStyle struct {
 	colour bool
 }
 
-const maxShownLines = 12
+const maxShownLines = 12 // lines of one message or result
 
 // newPageStyle uses colours if the terminal supports them and NO_COLOR is not set.
 func (inv *invocation) newPageStyle() pageStyle {
@@ -41,7 +41,7 @@ const (
 	inkFaint ink = "2"
 )
 
-const labelWidth = 11
+const labelWidth = 11 // columns
 
 func (p pageStyle) paint(colour ink, text string) string {
 	if !p.colour || colour == inkPlain {

@@ -86,7 +86,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	var p githubPayload
 	event := h.Get("X-GitHub-Event")
 	known := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
-	if !known { // fields in other events may have other types
+	if !known { // in other events, fields with these names may have other types
 		var object map[string]json.RawMessage
 		err = json.Unmarshal(body, &object)
 	} else {

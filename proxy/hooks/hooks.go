@@ -51,7 +51,8 @@ type Event struct {
 	Outcome    Outcome
 	Repository string
 	Check      string // check name
-	// The event rates the sessions of the first known group.
+	// RefGroups holds groups of references, the preferred group first. The event rates the sessions that worked on the
+	// first group known to precept.
 	RefGroups [][]work.Ref
 	At        time.Time // as the service states it; zero if unknown
 }
@@ -71,7 +72,7 @@ func (e *Event) ID(service Service) string {
 	return "hook_" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// maxAge is the maximum age of a signed GitLab delivery.
+// maxAge is the maximum age of a signed GitLab delivery, so that a copied delivery cannot be sent again later.
 const maxAge = 5 * time.Minute
 
 // HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other deliveries
@@ -206,6 +207,8 @@ type pushedCommit struct {
 	Timestamp string `json:"timestamp"`
 }
 
+// revertsOfPush returns an event for each commit that a push to the default branch reverts, or the reason for ignoring
+// the push.
 func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
 	if ref != "refs/heads/"+defaultBranch {
 		return nil, "the push is not to the default branch", nil

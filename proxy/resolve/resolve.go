@@ -1,9 +1,9 @@
 // Package resolve finds a request's session and unit (a run or a sub-agent's parent session). It also recognises side
 // requests.
 //
-// Contract: Resolve pins the session and the unit in the result, and the caller releases both, after one RecordEnd
-// call. Resolve asks the backend at most once per kind of question, within the store's lookup time, and holds no lock
-// while it waits.
+// Contract: Resolve pins the session and the unit in the result, that is, keeps both in memory, and the caller releases
+// both, after one RecordEnd call. Resolve asks the backend at most once per kind of question, within the store's lookup
+// time, and holds no lock while it waits.
 //
 // Hazard: a request in the wrong session mixes two experiments and empties the provider's prompt cache. Therefore a
 // request without a certain session gets a new session, and indistinguishable sessions leave the experiment.
@@ -25,8 +25,8 @@ import (
 type Pins interface {
 	// AcquireInMemory pins a session, or returns nil.
 	AcquireInMemory(id session.ID) *store.Session
-	// Acquire looks for the session in memory, then in the backend. uncertain reports that it may exist although ses is
-	// nil.
+	// Acquire looks for the session in memory, then in the backend. uncertain reports that the session may exist
+	// although ses is nil.
 	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, uncertain bool)
 	Release(ses *store.Session, c store.Change)
 }
@@ -38,7 +38,7 @@ type Additions interface {
 	// Add pins a new record. If a different request has added the ID, Add returns that request's session. The result is
 	// nil if memory is full.
 	Add(rec *session.Record) *store.Session
-	// AddMember counts rec's session for a unit.
+	// AddMember adds rec's session to the unit's member count.
 	AddMember(unit *store.Session, rec *session.Record)
 	// ApplyOptOut hides rec's turns that opted out at a different replica. items is the number of items in earlier
 	// turns. uncertain reports that an earlier read got no answer in time.
@@ -100,7 +100,7 @@ type Result struct {
 	QuotesSession bool             // the request quotes AboutSession's conversation
 	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
 	Waited        time.Duration    // time spent finding the session
-	Excluded      []label.Reason   // one per session leaving the experiment
+	Excluded      []label.Reason   // one reason for each session that leaves the experiment because of this request
 }
 
 // UnitRecord returns the unit's record, or nil if the session makes its own random choices.

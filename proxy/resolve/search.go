@@ -65,8 +65,8 @@ func (s *search) refreshIfMoved() {
 }
 
 // findLost replaces a provisional session with the stored session that owns the items. The provisional session began
-// because the backend did not answer in time. The stored session leaves the experiment, because the turns in between
-// did not get its lessons. The result is also true while the backend has not answered.
+// because the backend did not answer in time. The stored session leaves the experiment, because its lessons were
+// missing in the turns in between. The result is also true while the backend has not answered.
 func (s *search) findLost() bool {
 	provisional := s.res.Session
 	provisional.Record.Mutex.Lock()
@@ -194,7 +194,7 @@ func (s *search) passWithoutSession() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a missing session
+	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a session that was not started
 	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
@@ -215,9 +215,10 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.QuotesSession
 }
 
-// excludeTwins removes sessions with equal histories from the experiment, because one session's lessons may have
-// reached a different one. The sessions still get lessons. Closed sessions are already counted, a name identifies a
-// session, and a run's sessions share random choices, so all of these stay.
+// excludeTwins removes sessions with equal histories (twins) from the experiment, because one session's lessons may
+// have reached a different one. Twins still get lessons. Three kinds of sessions stay in the experiment: closed
+// sessions, which are already counted, named sessions, which are never confused, and a run's sessions, which share
+// random choices.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)

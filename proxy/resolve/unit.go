@@ -57,8 +57,8 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// callingSession pins the session with the tool call that started the conversation, because the call may carry the
-// session's lessons. If several sessions made an equal call, the new session leaves the experiment.
+// callingSession pins the session with the tool call that started the conversation, because the call may repeat lessons
+// from that session. If several sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
@@ -77,8 +77,8 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinUnlessOptedOut pins a session. It refuses an opted-out session as a unit, because the row would have to name the
-// members.
+// pinUnlessOptedOut pins a session, or returns nil for an opted-out session. An opted-out session cannot be a unit,
+// because its stored row would name the member sessions.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {

@@ -19,7 +19,7 @@ const maxTextBytes = 256
 // Span is a turn's span. A Span belongs to the turn's goroutine.
 type Span struct {
 	span      api.Span
-	hasParent bool // named by the client's headers
+	hasParent bool // the client's headers name a parent span
 }
 
 // TraceID returns the trace id in hexadecimal digits, "" for a nil span.

@@ -139,13 +139,13 @@ func (c *Circle) bookingCall(floor string) message {
 // draw returns a number that depends only on the task and the seed, so the session order does not matter.
 func (c *Circle) draw(task string) float64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, task[max(0, len(task)-60):])     // inserted text precedes the task
+	_, _ = io.WriteString(h, task[max(0, len(task)-60):])     // inserted text precedes the last 60 bytes
 	return rand.New(rand.NewPCG(h.Sum64(), c.seed)).Float64() //nolint:gosec // a simulation, not a secret
 }
 
-// Play makes agents book rooms, with precept at the base URL.
+// Play makes several agents at a time book rooms. base is precept's base URL.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
-	// With distill.gate: auto, a lesson needs two callers with the failure, so the agents use two credentials.
+	// With distill.gate: auto, a lesson starts a trial only if agents with two credentials had the failure.
 	teams := [...]*Fleet{{BaseURL: base, Client: client, Key: "demo-north"}, {BaseURL: base, Client: client, Key: "demo-south"}}
 	from := c.startedSessions
 	c.startedSessions += sessions
@@ -156,7 +156,7 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", bookingRequest(n), n)}}
 	for range 4 {
 		id, m, err := f.chat(ctx, "", "circle", list, "book_room")
-		if errors.Is(err, syscall.ECONNRESET) { // as real agents' HTTP clients do
+		if errors.Is(err, syscall.ECONNRESET) { // real agents' HTTP clients retry as well
 			id, m, err = f.chat(ctx, "", "circle", list, "book_room")
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a group of simulated agents. They have only precept's base URL.
+// Fleet is a group of simulated agents. Their only setting for precept is the base URL.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
@@ -48,7 +48,7 @@ func inParallel(ctx context.Context, agents, first, last int, work func(ctx cont
 	defer cancel(nil)
 	numbers := make(chan int)
 	var wg sync.WaitGroup
-	for range max(agents, 1) { // without an agent, nobody would take the numbers
+	for range max(agents, 1) { // without an agent, sending to numbers would block
 		wg.Go(func() {
 			for n := range numbers {
 				if err := work(ctx, n); err != nil {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// For one ticket in loopEvery, an additional agent repeats a failing call, until a loop warning or maxLoopCalls calls.
+// For one ticket in loopEvery, an additional agent repeats a failing call. It stops when a loop warning is inserted, or
+// after maxLoopCalls calls.
 const (
 	loopEvery    = 400
 	maxLoopCalls = 6

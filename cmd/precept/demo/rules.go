@@ -27,7 +27,7 @@ type SectionTruth struct {
 	Effect  float64 // 0.05 = +5 points
 }
 
-const rulesBase = .70
+const rulesBase = .70 // probability of success without any section
 
 // rulesFrame precedes a rules file in Claude Code's system prompt.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
@@ -71,7 +71,7 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done counts the finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP responds as the model: it finds the uncut sections in the system prompt.
+// ServeHTTP responds as the model. It reads from the system prompt which sections precept has not left out.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {
@@ -106,7 +106,7 @@ func (r *Rules) draw(task string) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play runs sessions with simultaneous agents, with precept at the base URL.
+// Play runs a number of sessions, with several agents at a time. base is precept's base URL.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.startedSessions

@@ -114,7 +114,8 @@ func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bo
 	return pinnedCommand, true
 }
 
-// draw returns a uniform number that depends only on the purpose and the ticket, and thus not on the lessons.
+// draw returns a number from 0 to 1 that depends only on the seed, the purpose and the ticket, so a lesson cannot
+// change the ticket's luck.
 func (w *World) draw(purpose string, t ticket) float64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
@@ -137,9 +138,10 @@ const (
 	modelGap               = 0.08 // difference in the probability of success
 )
 
-// Prices is the demo server's value for the key prices.
+// Prices is the demo server's value for the configuration key "prices".
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
+// ticket returns the ticket with number n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
 	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}
@@ -176,6 +178,7 @@ func (w *World) text(t ticket) string {
 // ticketName returns the name by which the model finds the ticket in a request.
 func ticketName(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
+// chance returns the probability that an agent with the lessons succeeds.
 func (w *World) chance(t ticket, lessons []int) float64 {
 	p := .5 - .17*t.difficulty + modelGap/2
 	if t.model == smallModel {

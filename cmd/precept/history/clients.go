@@ -204,8 +204,8 @@ func aiderPatterns(e Env) (patterns []string) {
 	return append(patterns, filepath.Join(e.Home, aiderFile))
 }
 
-// readAider reads chats in aider's Markdown, which begin with a heading. A line in the user's request begins with "####
-// ", and a line of aider's own output with "> ". All other lines are the model's reply.
+// readAider reads aider's Markdown file. Each chat begins with a heading. "#### " begins a line of the user's request,
+// and "> " a line of aider's own output. All other lines are the model's reply.
 func readAider(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {

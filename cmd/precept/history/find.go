@@ -20,7 +20,7 @@ type Client struct {
 	Name string // value of the flag --from
 	// patterns returns glob patterns for the history files.
 	patterns func(e Env) []string
-	// read returns one file's conversations. skipped names the unreadable entries.
+	// read returns one file's conversations. skipped is an error that names the unreadable entries, or nil.
 	read func(path string) (conversations []Conversation, skipped, err error)
 }
 
@@ -115,7 +115,7 @@ func glob(pattern string) ([]string, error) {
 	return found, err
 }
 
-const maxFile = 512 << 20
+const maxFile = 512 << 20 // bytes
 
 // Open returns a history file's conversations as JSON lines for detect.ReadTranscripts. skipped has one line for each
 // unreadable entry.
@@ -149,6 +149,7 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	return &out, skipped, nil
 }
 
+// eachLine calls fn with each line of a JSON Lines file. skipped names the lines that do not decode.
 func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {

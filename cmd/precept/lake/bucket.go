@@ -22,7 +22,7 @@ type bucket struct {
 	name, prefix string
 }
 
-// newBucket opens BUCKET/PREFIX.
+// newBucket returns the storage at the address BUCKET/PREFIX, after checking endpoint and credentials.
 func newBucket(address, endpoint string, env func(string) string) (*bucket, error) {
 	name, prefix, _ := strings.Cut(address, "/")
 	if name == "" {

@@ -31,7 +31,8 @@ type Options struct {
 	// GroupStore stores the group's positions and lease; nil if only one process uses the store.
 	GroupStore GroupStore
 	Group      string // consumer group name
-	// Owner is this process in the lease. Processes that exclude each other by LockPath may share an id.
+	// Owner identifies this process as the lease's holder. Two processes with the same LockPath may have the same
+	// Owner, because only one of them can run.
 	Owner   string
 	Writer  Process // this process, as recorded in the lake
 	Store   string  // store id; "" if unknown
@@ -41,7 +42,7 @@ type Options struct {
 
 	BatchBytes int           // a batch is written at this size
 	BatchAge   time.Duration // a batch is written at this age
-	Once       bool          // Run returns when the present samples are written
+	Once       bool          // Run returns once the samples found by the first poll are written
 
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
@@ -180,7 +181,7 @@ func (f *Follower) rebuildBatch(ctx context.Context) error {
 	return nil
 }
 
-// follow polls with pauses that grow after each error.
+// follow polls until ctx ends or an error is permanent. The pauses between polls grow after each error.
 func (f *Follower) follow(ctx context.Context) error {
 	pause, failed := pollInterval, false
 	for first := true; ; first = false {
@@ -270,8 +271,9 @@ func (f *Follower) stop(ctx context.Context) error {
 // commit writes the plan, the Parquet files, the state after the batch, and the group's positions. Samples deleted
 // since poll read them are left out. After an error, the caller may call commit again.
 //
-// A paused process may write a file after another process has taken over. A file name therefore contains a hash of the
-// rows. A file with rows is replaced only if the batch no longer contains the file, and then by a file without rows.
+// A process that was paused may write a file after another process has taken over. A file name therefore contains a
+// hash of the rows, so two processes write the same rows under one name. If a sample was deleted, the batch has a new
+// file, and a file without rows replaces the old one.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -349,7 +351,7 @@ var errClaimLost = errors.New("another process drains the group")
 
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
-// claim renews a lease older than a quarter of claimTTL.
+// claim acquires the group's lease, or renews a lease older than a quarter of claimTTL.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
 	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {

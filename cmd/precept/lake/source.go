@@ -12,8 +12,9 @@ import (
 type Source interface {
 	// SampleStreams returns the newest sample's position in each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
-	// SamplesAfter returns a stream's next samples, without deleted ones, between the positions after and until ("":
-	// the end). last is the position reached; it equals after at the end.
+	// SamplesAfter returns a stream's next samples, without deleted ones, between the positions after and until. If
+	// until is "", the stream's end is the limit. last is the position reached, or after if there are no further
+	// samples.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 

@@ -38,6 +38,7 @@ type Process struct {
 	Since time.Time `json:"since"`
 }
 
+// plan is a batch that is being written.
 type plan struct {
 	Streams map[string]string `json:"streams"`           // each stream's position after the batch
 	Attempt int               `json:"attempt"`           // number of earlier attempts with other rows

@@ -93,7 +93,8 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// figures returns the lines about a failed reload, a pending restart, the lessons, the distiller and the store.
+// figures returns the dashboard's status lines: a failed reload, a pending restart, the lessons, the distiller and the
+// store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.lastError.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})

@@ -81,7 +81,7 @@ func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	return storage, func() { _ = storage.Close() }, nil
 }
 
-// OpenBank opens the configured lessons for reading and writing, with further options.
+// OpenBank opens the configured lessons for reading and writing. The change functions adjust the bank's options.
 func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
 	storage, closeBank, err := t.OpenStorage(cfg)
 	if err != nil {

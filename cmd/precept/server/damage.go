@@ -6,7 +6,7 @@ import (
 	"precept/internal/session"
 )
 
-const maxDamaged = 100
+const maxDamaged = 100 // reported sessions
 
 // damageReport reports each session with a damaged exchange at most once.
 type damageReport struct {

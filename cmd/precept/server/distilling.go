@@ -52,8 +52,8 @@ type filteredSource struct {
 // Tenants implements distill.Source.
 func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return s.tenants(ctx) }
 
-// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so no run inherits
-// state.
+// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller without state from
+// earlier runs.
 type Distiller struct {
 	Options distill.Options
 	// changed returns the tenants with sessions closed since the last call. complete is false if tenants may be
@@ -175,7 +175,7 @@ func (c *fileClaims) ReleaseLease(_ context.Context, name, _ string) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// isEvidenceStored looks for the session or run in all tenants.
+// isEvidenceStored reports whether any tenant has the session or run that a lesson names as evidence.
 func isEvidenceStored(st DistillStore, e lesson.Evidence) bool {
 	id, ok := session.ParseID(e.Ref)
 	if !ok || e.Kind != "conversation" && e.Kind != "run" {
@@ -224,6 +224,7 @@ func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.L
 	return distill.AskPhrases(ctx, t.judgeClient(cfg), prompts, l, sentences)
 }
 
+// Once distils the selected sessions once.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).RunOnce(ctx)
 }
@@ -251,8 +252,8 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 	return d.Once(ctx)
 }
 
-// distillerWorker returns a worker that runs the distiller. After each run, the worker ends the due trials of proposed
-// lessons.
+// distillerWorker returns a worker that runs the distiller. After each run, the worker ends the proposed lessons'
+// trials that have a result (endTrials).
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.ClosedOnly = true

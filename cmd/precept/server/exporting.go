@@ -22,13 +22,13 @@ type ExportJob struct {
 	Out            io.Writer
 	OnRead         func()       // called for each sample or session, even a filtered one; may be nil
 	Records        int          // written JSON lines, or Parquet rows
-	Pairs          PairFeedback // sessions in a pair export
+	Pairs          PairFeedback // sessions in the format "preference"
 
 	candidates       []session.ID // possible ids of Session in the tenant candidatesTenant
 	candidatesTenant string
 }
 
-// PairFeedback counts the sessions in a pair export by the feedback that pairs need.
+// PairFeedback counts the sessions in an export of answer pairs (a rejected and a better answer) by their feedback.
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges, selected by the filter
 	Rated    int // sessions with feedback from a person
@@ -138,8 +138,8 @@ func (j *ExportJob) selectsAgent(agent string) bool {
 	return j.Agent == "" || j.Agent == agent
 }
 
-// sessions selects sessions. If the filter has families, qualities or a lesson, at least one sample in the session must
-// match.
+// sessions calls write for each selected session. If the filter has families, qualities or a lesson, at least one
+// sample in the session must match.
 func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -188,7 +188,8 @@ func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Sessi
 	return s, nil
 }
 
-// hasAllTurns reports whether no turn was opted out, was dropped or has expired. Side requests are not turns.
+// hasAllTurns reports whether no turn was opted out, was dropped or has expired. Side requests (an agent's title or
+// summary requests) are not turns.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

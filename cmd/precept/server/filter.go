@@ -98,8 +98,9 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
 }
 
-// sampleFilter returns a function that reports whether a sample is not opted out, and removes feedback texts that may
-// be about an opted-out turn. A session's samples are adjacent, so only the last session's opt-outs are kept.
+// sampleFilter returns a function that reports whether a sample is permitted, that is, not opted out. The function
+// removes feedback texts that may be about an opted-out turn from the sample. A session's samples are adjacent, so only
+// the last session's opt-outs are kept.
 func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
 	var last session.Ref
 	var late *store.LateOptOut
@@ -146,7 +147,7 @@ func (e filteredReader) EachSample(ctx context.Context, tenant string, since, un
 	})
 }
 
-// filteredStreams feeds a lake.
+// filteredStreams is the source for a lake, a copy of the samples in Parquet files, without opted-out samples.
 type filteredStreams struct {
 	lake.Source
 	filter optOutFilter

@@ -16,7 +16,8 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials that proposed lessons started without approval in the mode distill.gate: auto.
+// trialGate ends the planned trials (a fixed number of sessions with a proposed lesson) that distill.gate: auto has
+// started without a person's approval.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library
@@ -24,11 +25,12 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials ends the planned trials started by the automatic gate. A lesson proven to help is approved, and a lesson
-// without a proof is retired. A lesson proven to harm stays, because the chooser rarely picks it.
+// endTrials ends the planned trials started by the automatic gate. The evaluation at the end of a trial approves a
+// lesson proven to help, keeps a lesson proven to harm, because the chooser rarely picks it, and retires any other
+// lesson.
 //
-// If the always-valid interval shows harm, the lesson is retired before the evaluation. Trials started by a person are
-// not changed.
+// A running trial ends early, and the lesson is retired, if the interval that is valid at any time shows harm. Trials
+// started by a person are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -25,7 +25,7 @@ const (
 	redisTimeout    = time.Second      // maximum wait of a start or a command
 	confirmInterval = time.Second      // pause between requests for unconfirmed keys
 	compareInterval = 15 * time.Second // pause between comparisons with the keys in Redis
-	keyCopyFile     = "fleet.json"
+	keyCopyFile     = "fleet.json"     // copy of the keys in the data directory
 	saltName        = "salt"
 )
 
@@ -121,7 +121,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 				"error", err,
 			)
 		}
-		return k, nil //nolint:nilerr // a start must not depend on Redis, so the worker of follow tries again
+		return k, nil //nolint:nilerr // a start must not depend on Redis; the worker from follow tries again
 	}
 	k.writeCopy(log)
 	return k, nil

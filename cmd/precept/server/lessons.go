@@ -121,6 +121,7 @@ func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error
 	l.activate(b, problems)
 }
 
+// activate puts the lessons into effect, and logs the faulty files.
 func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
@@ -249,8 +250,10 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 		beliefs := learner.Beliefs(cmp.Or(current.Scope.Tenant, "default"))
 		shown := presentation.Present(current, book.Text(current), beliefs)
 		if shown.Caution == (l.history.cautions[current.Slug] == current.ContentHash) {
-			continue
+			continue // the audit log says so already
 		}
+		// An arm is a lesson in one presentation. The sessions where the lesson was shown as advice decide about
+		// cautions.
 		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
 		if better, worse := beliefs.CautionEvidence(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
 			continue // the counts are not loaded yet
@@ -268,7 +271,7 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 	if len(changes) == 0 {
 		return nil
 	}
-	l.history.cautions = nil // read the log again
+	l.history.cautions = nil // the next pass reads the changed log
 	return l.bank.RecordCautionChanges(ctx, changes)
 }
 

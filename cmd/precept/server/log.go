@@ -66,7 +66,7 @@ func (f *failures) reportEvery(step label.Step, interval time.Duration, err erro
 			f.log.Warn("the outbox failed; requests continue", "error", err)
 		}
 		return
-	case step == label.StepLookup: // a slow store refuses look-ups, but takes exchanges
+	case step == label.StepLookup: // a slow store fails look-ups, but still accepts exchanges
 		interval = time.Minute
 	case errors.Is(err, session.ErrUnavailable), errors.Is(err, session.ErrDiskFull):
 		if f.logLimit.allowEvery(label.StepStore, time.Minute) {

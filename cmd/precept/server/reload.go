@@ -40,8 +40,8 @@ func (s *Server) reloadConfig() {
 	}
 }
 
-// errEmptyConfig rejects an empty file. An editor may leave one for a moment. The server would use the defaults and
-// send agents' requests and keys to other upstreams.
+// errEmptyConfig rejects an empty file. An editor may leave the file empty for a moment, and with the default settings
+// the server would send agents' requests and keys to other upstreams.
 var errEmptyConfig = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )

@@ -54,8 +54,9 @@ func WriteRunFile(dataDir string, r RunFile) error {
 
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns a data directory's run file. The directory may come from a foreign repository, so the process
-// must be alive, and the addresses must belong to this machine. The caller must check that a precept answers.
+// ReadRunFile returns a data directory's run file. A cloned repository could contain a run.json that sends API keys to
+// another machine, so ReadRunFile refuses an ended process and a foreign address. The caller must check that precept
+// answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -91,7 +92,7 @@ func isLocal(address string) bool {
 	})
 }
 
-// UserRun is the content of a user's run file, about the newest server.
+// UserRun is the content of the user's run file, which describes the server started last.
 type UserRun struct {
 	PID      int    `json:"pid"`
 	DataURL  string `json:"data"`
@@ -143,12 +144,13 @@ func MakeDataDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// restrictData removes other users' access. A restored backup often has other modes.
+// restrictData removes other users' access to precept's files, because files restored from a backup are often readable
+// by other users.
 func restrictData(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // the mode says nothing about other users
 		return
 	}
-	entries, _ := os.ReadDir(dir) // the lock has reported an unreadable directory
+	entries, _ := os.ReadDir(dir) // sqlite.Lock has reported an unreadable directory
 	patterns := []string{"precept.db*", "outbox.db*", admin.TokenFile, "audit.jsonl*", "consulted.json", "fleet.json", "run.log"}
 	var names []string
 	for _, e := range entries {
@@ -171,8 +173,8 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns a path below a directory: the first absolute path in the variables, or else ~/.local/kind. Without a
-// home directory, the result is "".
+// userPath returns DIR/precept/name. DIR is the first absolute path in the environment variables, or else
+// ~/.local/kind. Without a home directory, the result is "".
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {

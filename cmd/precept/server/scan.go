@@ -41,7 +41,8 @@ func ScanRules(ctx context.Context, e StoreReader, tenant string, now time.Time)
 	return &scan, nil
 }
 
-// headPassages returns nil if x is not the first exchange.
+// headPassages returns the passages at the start of a session's first exchange, where agents send rules files, or nil
+// if x is a later exchange.
 func headPassages(x *sample.Exchange) []wire.Passage {
 	if x.FirstNew != 0 {
 		return nil

@@ -98,7 +98,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 	}
 }
 
-// Now returns Redis' time, because machines' clocks differ, or local for a file.
+// Now returns the time in Redis, because the clocks of several replicas differ, or local if the registry is a file.
 func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if s.redisBank == nil {
 		return local, nil
@@ -229,7 +229,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	if !slices.ContainsFunc(list, func(r rules.RegisteredSection) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	// A verdict from a tenant with a different rules file would end the measurement for all tenants.
+	// Use one tenant's report only: a verdict from a tenant with another rules file would end the measurement for all.
 	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), SkipOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.ChooserConfig(), Inject: s.proxy.InjectionConfig()})
 	if err != nil {
 		return err
@@ -260,7 +260,8 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	})
 }
 
-// endsMeasurement reports whether a row is final. A planned trial ends only with the evaluation.
+// endsMeasurement reports whether a report row has a final verdict. A planned trial (a fixed number of sessions) has
+// one only after the evaluation at the end.
 func endsMeasurement(r *report.Row) bool {
 	if r.Trial != "" {
 		return r.Trial == "ended"

@@ -22,21 +22,22 @@ import (
 	"precept/proxy"
 )
 
-// ErrCut reports that a stop cut open streams.
+// ErrCut reports that the server stopped before all replies were sent to the end.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is how long a stop waits for handlers with cut streams.
+// CutWait is the maximum time that a stop waits for handlers after it has cut their streams.
 const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds the clock, the random source, and the reports about damaged sessions and waits for the judge.
+// Tools holds what the server and the commands share: a clock, a random source, and callbacks for rare events.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
-	// OnDamaged is called for a session left out because of a damaged exchange; may be nil.
+	// OnDamaged is called for a session that is skipped because a stored exchange is damaged; may be nil.
 	OnDamaged func(ref session.Ref, err error)
-	// OnJudgeWait is called before the judge is asked again after a failed attempt (distill.ClientOptions); may be nil.
+	// OnJudgeWait is called before a failed question to the judge, a model that rates sessions, is asked again; may be
+	// nil.
 	OnJudgeWait func(err error, d time.Duration)
 }
 
@@ -76,7 +77,7 @@ type Server struct {
 	reload    reloadStatus
 
 	token      string // generated admin token; "" if tokens are configured
-	showsLinks bool   // the token is new, so the console shows the login link
+	showsLinks bool   // the token is new, so the console shows the login link and the agents' base URLs
 
 	proxy    *proxy.Proxy
 	admin    *admin.Server

@@ -75,7 +75,8 @@ func (s *services) Report(ctx context.Context, q admin.ReportQuery) (report.Repo
 // Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.registry.Load() }
 
-// Annotate adds the judges' opinions about a tenant's lessons to a report, if notes is not nil.
+// Annotate adds the opinions of judges, models that rate sessions, about a tenant's lessons to a report. If notes is
+// nil, Annotate does nothing.
 func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, tenant string) error {
 	if notes == nil {
 		return nil
@@ -137,7 +138,7 @@ type cachedReader struct {
 	store *store.Store
 }
 
-// Exchanges implements Evidence.
+// Exchanges implements StoreReader.
 func (e cachedReader) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return e.store.Exchanges(ctx, tenant, id)
 }
@@ -278,7 +279,7 @@ type nearestCache struct {
 	reasons map[nearKey][]backtest.Reason
 }
 
-// nearKey changes with a new exchange, a changed book or a new match.
+// nearKey changes with a new exchange, a changed book (the lessons in effect) or a new match.
 type nearKey struct {
 	tenant, session, book, matched string
 	exchanges                      int
@@ -305,6 +306,7 @@ func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error
 	return list, nil
 }
 
+// Backtest implements admin.Surveyor. It matches l against the newest captured sessions.
 func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error) {
 	if s.reader == nil {
 		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")

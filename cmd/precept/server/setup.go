@@ -69,7 +69,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 
 	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. Closing the store also
-	// closes the backend. If setup fails before, the cleanup closes it.
+	// closes the backend. If setup fails before the store is open, the cleanup closes the backend.
 	opened, err := openBackend(ctx, tools, cfg, lockErr, failures)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("tracer", tracer.Run)
 	}
 
-	// Count the matched lessons, in memory if opened.notice says that the backend is in memory.
+	// Count how often each lesson matched. If the backend is in memory, the counts are not saved either.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""

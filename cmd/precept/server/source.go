@@ -16,12 +16,12 @@ import (
 	"precept/internal/file"
 )
 
-// pollInterval is how often the whole configuration file is compared. On some file systems, a rename or a replaced
-// symbolic link does not change the file time.
+// pollInterval is the time between two reads of the configuration file. The file's modification time is not enough: on
+// some file systems, a rename or a replaced symbolic link does not change it.
 const pollInterval = 500 * time.Millisecond
 
-// missingPolls is how many polls in a row must find no file before it counts as missing. An editor replaces a file
-// faster.
+// missingPolls is how many reads in a row must find no file before the file counts as missing. While an editor replaces
+// the file, it is missing for a shorter time.
 const missingPolls = 4
 
 // Source reads the configuration at the start and at each reload.

@@ -24,7 +24,7 @@ import (
 // serve starts the workers and serves both listeners until there is a reason to stop. The cleanups then run in reverse
 // order: data server, run.json, admin server, workers, and the resources opened by setup.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
-	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // in one channel, many SIGHUPs could leave no room for a SIGTERM
+	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // in a shared channel, many SIGHUPs could leave no room for a SIGTERM
 	if !s.options.Embedded {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 		signal.Notify(reload, syscall.SIGHUP)

@@ -43,7 +43,7 @@ type StoreReader interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// UnfilteredReader is a StoreReader that includes opted-out content, and session rows with the opt-outs.
+// UnfilteredReader is a StoreReader that also returns opted-out content, and single session rows.
 type UnfilteredReader interface {
 	StoreReader
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -106,8 +106,7 @@ func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (Comman
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a command. The options apply only to SQLite, and get the path, the clock and
-// the feedback limit.
+// OpenStore opens the configured store for a command. Only SQLite uses o, and OpenStore sets Path, Now and MaxFeedback.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (CommandStore, error) {
 	if IsRedis(cfg.StoreURL()) {
 		return t.openRedisStore(ctx, cfg)
@@ -120,7 +119,8 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns a store's id, a hash of the salt. A missing salt is written.
+// StoreID returns a store's id, a hash of the salt for random assignments. If the store has no salt yet, StoreID writes
+// a new one.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStore) (string, error) {
 	salt, ok, err := db.Meta(ctx, saltName)
 	if err != nil {
@@ -165,8 +165,8 @@ type openedBackend struct {
 	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
-// openBackend opens a server's backend. unwritable is the data directory's error; if it is nil, the server has locked
-// the directory.
+// openBackend opens a server's backend. unwritable is the error that prevents writing to the data directory, or nil if
+// the server has locked the directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -219,7 +219,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // the line above counts, so no second line follows immediately
+		f.logLimit.allow(label.StepStore) // start the pause, so the next failure does not log a second line immediately
 		return o, nil
 	}
 	if layout, err := db.Layout(ctx); err == nil {
@@ -256,7 +256,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// sharedBackend returns a backend in Redis, shared by replicas, or else nil.
+// sharedBackend returns the backend as a T if the backend is in Redis, where replicas share it, or else nil.
 func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)

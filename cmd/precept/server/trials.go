@@ -13,8 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// writeTrials writes one line for each random assignment: of a session, perhaps to control (no lessons), and of a pick,
-// that is, one lesson injected or withheld. For a control session, it also writes a line for each matching lesson.
+// writeTrials writes a line for each random assignment. A session is assigned to "control" (no lessons) or "treated". A
+// pick, a lesson chosen for a session, is assigned to "injected" or "withheld". For a control session, writeTrials also
+// writes a line for each matching lesson.
 func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) error {
 	f := j.Filter
 	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.SettledState) error {
@@ -40,8 +41,8 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 	})
 }
 
-// assignmentOf returns a session's random decisions and picks. For a closed session they are frozen, as the basis for
-// the counters.
+// assignmentOf returns a session's random decisions and picks. A closed session has a frozen copy, from which the
+// report's counters were computed.
 func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -57,7 +58,7 @@ func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, err
 	return &record.Assignment, nil
 }
 
-// runName returns the name of a run, or "" for a session.
+// runName returns the name of the run stored in r, or "" if r is a session.
 func runName(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name

@@ -22,7 +22,7 @@ func (s *Server) addWorker(name string, run func(context.Context) error) {
 	s.workers = append(s.workers, worker{name, run})
 }
 
-// keepRunning restarts a worker after a panic, because agents' requests depend on this process.
+// keepRunning restarts a worker after a panic, because a crash of the whole process would fail the agents' requests.
 func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	for {
 		err, panicked := s.runOnce(ctx, w)
@@ -45,8 +45,8 @@ func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked boo
 }
 
 // An idle server would keep the garbage from the last busy minute for hours, because the garbage collector runs only
-// after many further allocations. If the server allocated fewer than maxIdleAlloc in idleInterval, it returns memory to
-// the system, in about ten milliseconds.
+// after many further allocations. If the server allocated fewer than maxIdleAlloc bytes in idleInterval, it returns
+// memory to the system, in about ten milliseconds.
 const (
 	idleInterval = time.Minute
 	maxIdleAlloc = 64 << 20
