@@ -17,7 +17,7 @@ type Action string
 const (
 	Approve    Action = "approve" // activate the current text
 	Reject     Action = "reject"  // keep inactive
-	StartTrial Action = "trial"   // activate and measure; by default, half of the picks (uses) are withheld
+	StartTrial Action = "trial"   // activate and measure; by default withheld in half of the sessions that pick it
 	Pause      Action = "pause"   // deactivate until a resume
 	Resume     Action = "resume"  // undo a pause
 	Retire     Action = "retire"  // deactivate and archive; measured results stay
@@ -64,7 +64,7 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks limits a planned trial, because the store keeps every pick.
+// maxPicks limits a planned trial's picks (sessions that the lesson is chosen for), because the store keeps every pick.
 const maxPicks = 100_000
 
 // SeenVersion is the lesson version that an operator saw before a decision. The zero value matches every version.
@@ -163,7 +163,7 @@ func (l *Lesson) restore() {
 }
 
 // resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because it may have
-// been a caution or benched.
+// been a caution or benched, and must not return as plain advice.
 func (l *Lesson) resume() {
 	switch {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):

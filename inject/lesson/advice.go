@@ -12,7 +12,8 @@ const MaxAdvice = 600
 // maxRaw limits the bytes rendered or scanned in a title or section. A section may be a megabyte long.
 const maxRaw = 16 << 10
 
-// Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters.
+// Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters
+// (lines that open or close an inserted block).
 type Text struct {
 	Slug, Title string
 	lines       []string // advice
@@ -147,7 +148,7 @@ func endsSentence(s string) bool {
 	}
 }
 
-// hardCut cuts the lines after a word, and appends " ...".
+// hardCut cuts the lines after a word, to at most maxBytes bytes with the final " ...".
 func hardCut(lines []string, maxBytes int) []string {
 	const ellipsis = " ..."
 	out := []string{}

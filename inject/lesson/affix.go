@@ -34,7 +34,7 @@ func scriptOf(r rune) script {
 }
 
 // canStartPhrase reports whether a phrase may start at a position: at a word boundary, or after an attached Arabic or
-// Hebrew article or preposition. letters is the first word's length.
+// Hebrew article or preposition. letters is the length of the phrase's first word.
 func canStartPhrase(text []byte, at, letters int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -82,6 +82,7 @@ func withoutArticle(folded []byte) []byte {
 	return folded
 }
 
+// firstLetters returns the number of letters in a text's first word.
 func firstLetters(text []byte) (n int) {
 	for _, r := range string(text) {
 		if runeKindOf(r) != wordKind {

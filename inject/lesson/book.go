@@ -29,7 +29,7 @@ type Book struct {
 	phrases       []indexedPhrase
 	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
 	scratch       *sync.Pool        // *scratch values; saves 40 KB per match
-	overlaps      func() overlaps   // computed at the first use
+	overlaps      func() overlaps   // index of lessons by trigger, computed at the first use
 	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
 	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
 }
@@ -44,8 +44,9 @@ type indexedPhrase struct {
 	uses   []phraseUse
 }
 
+// phraseUse is a lesson that contains a phrase.
 type phraseUse struct {
-	lesson int32
+	lesson int32 // index in Book.active
 	role   phraseRole
 }
 
@@ -74,8 +75,8 @@ func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	return next
 }
 
-// AppendLesson returns an uncompiled book with one more lesson. It reuses the trigger index, the expensive part of a
-// check.
+// AppendLesson returns an uncompiled book with one more lesson. It reuses the index of lessons by trigger, the
+// expensive part of a check.
 func (b *Book) AppendLesson(l *Lesson) *Book {
 	next := b.WithLessons(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
@@ -139,7 +140,7 @@ func (b *Book) compile() {
 	}}
 }
 
-// Prepare builds the automaton, which the first match would otherwise wait for. NewBook does not build it, because many
+// Prepare builds the automaton, so that the first match does not wait for it. NewBook does not build it, because many
 // books are only checked.
 func (b *Book) Prepare() { b.automaton() }
 

@@ -66,9 +66,9 @@ type Checker struct {
 }
 
 const (
-	broadShare             = 0.6  // above this share of matching sessions, a trigger is broad
-	broadSessions          = 20   // no trigger is broad with fewer sessions
-	minDeadTriggerSessions = 1000 // sessions after which a trigger without a match is dead
+	broadShare             = 0.6  // largest share of sessions that a trigger may match without being broad
+	broadSessions          = 20   // with fewer captured sessions, no trigger is reported as broad
+	minDeadTriggerSessions = 1000 // with at least this many sessions, a trigger that matches none is dead
 )
 
 // CheckBook checks every lesson in a book, alone and against the others. The findings are sorted by slug.

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// overlaps is an index of lessons by trigger (see triggerKeys).
 type overlaps map[string][]*claim
 
 // claim is a lesson with the action that the title recommends or forbids.
@@ -41,7 +42,7 @@ func (o overlaps) with(l *Lesson) overlaps {
 	return next
 }
 
-// triggerKeys returns the folded triggers, sorted and unique.
+// triggerKeys returns the lesson's triggers in folded form (see appendFolded), sorted and unique.
 func triggerKeys(l *Lesson) []string {
 	var keys []string
 	for _, tag := range l.Trigger.Tags {
@@ -76,8 +77,8 @@ func (o overlaps) contradicting(l *Lesson) []*Lesson {
 }
 
 // contradicts reports whether two lessons claim opposite outcomes, or one recommends an action that the other forbids.
-// Both must be active or undecided, and visible to the same agent. A lesson does not contradict a lesson that it
-// supersedes.
+// Both must be active or waiting for an operator, and visible to the same agent. A lesson does not contradict a lesson
+// that it supersedes.
 func (c *claim) contradicts(other *claim) bool {
 	a, b := c.lesson, other.lesson
 	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isActiveOrWaiting() && b.State.isActiveOrWaiting() &&

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// A bank directory has limits. A larger one, such as a home directory, is a configuration mistake.
+// Limits for a lesson directory. A larger directory, such as a home directory, was configured by mistake.
 const (
 	maxDirDepth = 6      // subfolder levels
 	maxFiles    = 50_000 // lesson files
@@ -86,7 +86,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// listing holds the state and the result while a directory is walked.
+// listing holds the state and the result of a walk through a directory.
 type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson with the relative path

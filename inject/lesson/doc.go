@@ -1,5 +1,6 @@
 // Package lesson reads, checks, finds and renders lessons. A file has the learning/v1 form (AIP-11), or the gptme
-// agent's form. A Book is a compiled set of lessons, and a bank is a lesson directory.
+// agent's form. A Book is a compiled set of lessons, and a bank is the directory (or the Redis store) that holds the
+// lesson files.
 //
 // Start with lesson.go and parse.go (a file), edit.go and render.go (editing single lines), watch.go (a bank), book.go
 // and match.go (the book), like.go (similar words), advice.go (text for a model) and checks.go.
@@ -8,5 +9,5 @@
 // bytes (Lesson.Raw) until a field is edited, and then changes only that field's lines.
 //
 // The hazard: a lesson's author may be hostile. Title, Advice and Body are raw text; only results from Headline and
-// Lines may enter a request. Success counts in a file are claims and are ignored.
+// Lines may enter a request. Success counts in a file are the author's claims and are ignored.
 package lesson

@@ -64,8 +64,8 @@ func asciiPunctuation(r rune) rune {
 	}
 }
 
-// toNFKC makes compatible characters equal: full-width letters, ligatures, half-width kana, and letters with a separate
-// accent.
+// toNFKC returns the Unicode form NFKC, in which compatible characters are equal: full-width letters, ligatures,
+// half-width kana, and letters with a separate accent.
 func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
@@ -116,6 +116,7 @@ func appendFolded(text []byte, r rune) []byte {
 	return text
 }
 
+// isUnspaced reports whether a rune belongs to Chinese or Japanese, which are written without spaces.
 func isUnspaced(r rune) bool {
 	return r == 'ー' || r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
@@ -134,6 +135,7 @@ const (
 	loneKind                 // letter and whole word, in a script without spaces
 )
 
+// firstLone is the first rune that can have loneKind: the start of Thai.
 const firstLone = 0x0E00
 
 func runeKindOf(r rune) runeKind {
@@ -151,6 +153,7 @@ func runeKindOf(r rune) runeKind {
 	}
 }
 
+// kindsAround returns the kinds of the runes before from and after to.
 func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])

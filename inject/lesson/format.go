@@ -128,8 +128,8 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns the fields as a new file orders them. The list has the same length for every lesson, so diff compares
-// by index.
+// fields returns a lesson's fields in the order of a new file. The list has the same length for every lesson, so diff
+// compares by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{

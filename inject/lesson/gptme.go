@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme reports whether the frontmatter has a match or a status, and no schema.
+// isGptme reports whether the frontmatter has the key match or status, but no key schema.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false
@@ -110,8 +110,8 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// FindingsOfFile converts findings about a converted lesson to findings about the original, as parsed from file: it
-// translates field names, and adds findings for unread keys.
+// FindingsOfFile takes findings about a lesson that was converted to the AIP-11 form, and returns findings about the
+// original, file: with field names in the original form, and with findings for unread keys.
 func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(file)
 	for _, f := range findings {

@@ -48,7 +48,7 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString adds the length before s. Different lists then never add the same bytes.
+// hashString adds s to a hash, after the length. Without the length, different lists could add the same bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

@@ -36,7 +36,7 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// ParseIndexCounts returns the counts in an index by slug. A writer without newer counts keeps them.
+// ParseIndexCounts returns the counts in an index by slug. A writer that knows no newer counts writes these again.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {

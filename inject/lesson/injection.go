@@ -8,12 +8,13 @@ import (
 	"unicode"
 )
 
+// part is a text in a lesson file that the injection scan reads.
 type part struct {
 	field, text string
 	forModel    bool
 }
 
-// textParts returns the scanned texts, first those that a model may see.
+// textParts returns a lesson's texts. Those that a model may see (forModel) come first.
 func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 )
 
+// deadPhraseFindings reports phrases that never fire.
 func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -33,7 +34,8 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern reports whether a text is a file pattern with a literal * at one end: "*.proto", "locales/*".
+// isFilePattern reports whether a text looks like a file pattern, such as "*.proto" or "locales/*". Its * is no
+// wildcard in a phrase, because no letter or digit is next to it.
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")
@@ -44,12 +46,14 @@ func isFilePattern(text string) bool {
 		strings.HasSuffix(text, "*") && strings.IndexByte(separators, name[len(name)-1]) >= 0
 }
 
+// hasBlob reports whether a text contains encoded data (see isBlob).
 func hasBlob(s string) bool {
 	runs := strings.FieldsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || !isBlobByte(byte(r)) })
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatchFindings reports keywords that occur in the lesson's own text. Quoting the lesson would trigger it.
+// selfMatchFindings reports keywords that occur in the lesson's own text. Such a keyword fires whenever somebody quotes
+// the lesson.
 func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")

@@ -44,8 +44,8 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target restricts a lesson to some agents. The fields are globs; all non-empty ones must match. One matching target
-// suffices.
+// Target restricts a lesson to some agents. The fields are globs, and all non-empty fields must match. If a lesson has
+// several targets, one matching target suffices.
 type Target struct{ Operator, Role, Skill string }
 
 // Trigger holds the conditions for a match.
@@ -84,12 +84,13 @@ func (s Scope) admits(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 
-// TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (uses).
+// TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (sessions that
+// the lesson is chosen for).
 type TrialPlan struct {
 	Epsilon float64   // withholding probability; 0 means 0.5
 	Until   float64   // half-width of the effect's interval that ends the trial; 0 means until an operator ends it
-	Picks   int64     // rewarded picks before a planned trial is evaluated; 0 means not planned
-	Started time.Time // start of a planned trial, and thus its identity
+	Picks   int64     // picks with a reward before a planned trial is evaluated; 0 means not planned
+	Started time.Time // start of a planned trial; distinguishes it from the lesson's earlier trials
 	Outcome string    // trial.Outcome measured by a planned trial; empty means the reward
 }
 
@@ -103,7 +104,7 @@ type Lesson struct {
 	Confidence                 float64
 	SuccessCount, FailureCount int // the author's claims, not used for decisions
 	Supersedes                 []string
-	Prevents                   []string  // further kinds and phrases that count as the error's recurrence
+	Prevents                   []string  // further error kinds and phrases that count as the lesson's error
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // Active unless the file names a different state
 	FormerState                State     // state before the pause or retirement; otherwise empty
@@ -134,8 +135,8 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 // Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the content hash's prefix in the arm name. An arm is a tested treatment, so an edited lesson is a new
-// arm.
+// ArmHash returns the part of the content hash that is in the arm's name. An arm is one version of a lesson, measured
+// separately, so an edited lesson is a new arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
@@ -155,7 +156,7 @@ func (l *Lesson) IsAboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// ShouldPrevent reports whether l.Prevents has an error's kind or phrase.
+// ShouldPrevent reports whether one of the errors has a kind or contains a phrase in l.Prevents.
 func (l *Lesson) ShouldPrevent(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

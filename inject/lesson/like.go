@@ -19,23 +19,23 @@ import (
 const (
 	titleWeight       = 0.85 // relative to a phrase
 	descriptionWeight = 0.75 // relative to a phrase
-	singleWeight      = 0.6  // factor for a part with one stem
-	coverWeight       = 0.6  // first share, for the part where it is largest
+	singleWeight      = 0.6  // factor for the weight of a part with one stem
+	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
 	explainedWeight   = 0.4  // second share
 	relatedWeight     = 0.65 // a related stem, relative to an equal stem
-	commonWeight      = 2.31 // maximum for a common stem; related stems do not count
+	commonWeight      = 2.31 // a stem with at most this weight is common, and has no related stems
 
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
 	rareInformation = 4.3  // shared weight from which rareDiscount applies
-	rarePhrase      = 4.5  // minimum phrase weight for relatedPhrase: in 1% of the sessions
+	rarePhrase      = 4.5  // minimum phrase weight for relatedPhrase: the weight of a phrase in 1% of the sessions
 	freeWindows     = 4    // more windows per text raise minLike by perDoubling
 )
 
-// likeBounds holds the limits for one kind of text: minimum shared weights, and corrections to minLike.
+// likeBounds holds the limits for one kind of text. The first three are minimum shared weights.
 type likeBounds struct {
-	twoStems      float32 // with at least two shared stems
-	topicOnly     float32 // with only the lesson's main topic shared
-	relatedPhrase float32 // with a phrase of several words related to a term in the lesson
+	twoStems      float32 // if at least two stems are shared
+	topicOnly     float32 // if only the lesson's main topic (see likeTerm.topicOf) is shared
+	relatedPhrase float32 // if a phrase of several words is related to a term in the lesson
 	rareDiscount  float32 // subtracted from minLike above rareInformation
 	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
 }
@@ -57,8 +57,8 @@ const (
 	numTextKinds
 )
 
-// likePart is a lesson's phrase, title or description. A total part has the stems of all parts compared with one kind
-// of text.
+// likePart is a lesson's phrase, title or description. A total part has all stems of a lesson that are compared with
+// one kind of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
 	textKinds   [numTextKinds]bool // kinds of text compared with the part
@@ -153,7 +153,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		x.add(likePart{lesson: lesson, textKinds: textKinds}, sortedSet(stemsByKind[from]))
 	}
 	for s, n := range phraseCounts {
-		if n >= 3 && 5*n >= 2*phrases { // main topic: in two fifths of the phrases
+		if n >= 3 && 5*n >= 2*phrases { // a main topic is in at least two fifths of the phrases
 			x.terms[s].topicOf = append(x.terms[s].topicOf, lesson)
 		}
 	}

@@ -38,7 +38,7 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the largest share of captured sessions with a kind that may match a lesson.
+// maxKindShare bounds the share of captured sessions with a kind. A more frequent kind matches no lesson.
 const maxKindShare = 0.05
 
 // matchErrorKind returns a lesson that has an error pattern with the error's kind and shares a word with the error. If

@@ -15,9 +15,10 @@ type likeTally struct {
 	sharedWeight     float32
 	sharedStems      uint8  // shared stems in the window
 	hasRelatedPhrase bool   // the window has a rare phrase related to a term in the part
-	stemBits         uint64 // bit i: the window's stem i is in the tally
+	stemBits         uint64 // bit i is set if the window's stem i is in the tally
 }
 
+// likeScratch is reusable memory for scoring windows.
 type likeScratch struct {
 	budget  int         // remaining part of maxLikeWork
 	tallies []likeTally // by part
@@ -155,8 +156,8 @@ type likeCredit struct {
 	isPhrase bool // has several words
 }
 
-// credit adds a window's stem to the parts with the equal or related term t. A total part counts each stem once. Other
-// parts count each term once, and count a stem without an equal term only for one related term.
+// credit adds a window's stem to the parts with the equal or related term t. A total part (see likePart) counts each
+// stem once. Other parts count each term once, and count a stem without an equal term only for one related term.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.budget -= len(t.parts); s.budget < 0 {
 		return
@@ -206,6 +207,7 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textK
 	})
 }
 
+// minScore returns the lowest score for a match in a text with this many windows.
 func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
 	bounds := &boundsByKind[score.from]
 	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))

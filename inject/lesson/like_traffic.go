@@ -33,7 +33,7 @@ type Traffic struct {
 	windows               [numTextKinds]map[string]*trafficWindow // by kind of text, then by joined stems
 }
 
-// trafficWindow stands for all windows with the same stems.
+// trafficWindow represents all windows with the same stems.
 type trafficWindow struct {
 	text  string // the first window's text
 	count int

@@ -4,6 +4,7 @@ import (
 	"slices"
 )
 
+// matchState is what a match has found out about one lesson.
 type matchState struct {
 	isTouched        bool  // in scratch.touched
 	matchesWords     bool  // a trigger matches the user's words, their request kinds, or the tags
@@ -14,8 +15,9 @@ type matchState struct {
 	newestError      int32 // 1 + index of the newest error that triggers the lesson; 0 for none
 }
 
-// maxWork limits the found phrases and compared positions in one match to a few milliseconds; typical texts need a few
-// hundred. Without the limit, a crafted text could cost a second if phrases contain a * or are suffixes of each other.
+// maxWork limits the work in one match, counted in found phrases and compared positions. Typical texts need a few
+// hundred; maxWork takes a few milliseconds. Without maxWork, a crafted text could take a second if phrases contain a *
+// or are suffixes of each other.
 const maxWork = 1 << 18
 
 // scratch is reusable memory for a match.
@@ -28,6 +30,7 @@ type scratch struct {
 	touched []int32      // lessons with a trigger or not_keyword in a text
 }
 
+// touch returns the state of lesson n, and adds n to touched.
 func (s *scratch) touch(n int32) *matchState {
 	m := &s.states[n]
 	if !m.isTouched {
@@ -120,7 +123,7 @@ func (b *Book) markRequestKinds(s *scratch, q *Query) {
 	}
 }
 
-// markError marks the lessons with a tag or kind in error i.
+// markError records error i in the states of the lessons that have one of the error's tags or kinds.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.byTag[tagKey(tag)] {
@@ -207,7 +210,7 @@ func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
 }
 
-// admits checks all conditions except triggers and tools.
+// admits reports whether all conditions for a match hold, except triggers and tools.
 func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }

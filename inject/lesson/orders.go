@@ -22,10 +22,10 @@ var instructionRulesText string
 type instructionRule struct {
 	name            string   // "ignore", "steal", "pipe" or "hide"
 	forms           []string // text forms searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
-	skipsNegated    bool     // allowed after a negation
+	skipsNegated    bool     // a match after a negation does not count
 	bySentence      bool     // matched against each sentence
-	words           []string // one must be in the text, except as in matchesNonASCII
-	matchesNonASCII bool     // a letter beyond ASCII replaces the word
+	words           []string // a text without any of them does not match; see matchesNonASCII
+	matchesNonASCII bool     // a text with a character beyond ASCII can also match
 	pattern         *regexp.Regexp
 }
 
@@ -156,7 +156,8 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsInOtherLanguage reports whether a text has an address near a verb for sending and a word for a secret.
+// sendsInOtherLanguage reports whether a text, without accents, has an address near a verb for sending and a word for a
+// secret.
 func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

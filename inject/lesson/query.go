@@ -7,8 +7,8 @@ import (
 	"precept/inject/request"
 )
 
-// Query is a match input: a turn's new content, and the request's properties. The texts must not contain an agent's
-// reminders and environment blocks, or precept's blocks.
+// Query is the input for Match: a turn's new content, and the request's properties. The texts must not contain an
+// agent's reminders and environment blocks, or precept's blocks.
 type Query struct {
 	Words              []string    // the user's new words
 	Errors             []ErrorText // new errors, the newest last

@@ -50,6 +50,7 @@ func reachable(start string, edges map[string][]string) []string {
 	return out
 }
 
+// circularSlugs returns the slugs of the lessons that supersede themselves, directly or through others.
 func circularSlugs(lessons []*Lesson) []string {
 	edges := map[string][]string{}
 	for _, l := range lessons {

@@ -16,7 +16,7 @@ const (
 // path or identifier.
 const (
 	minMixedBlob = 64  // with upper case, lower case and digits
-	minLongBlob  = 256 // otherwise
+	minLongBlob  = 256 // with any characters
 )
 
 // blobBytes maps base64 characters to lower case, and other bytes to 0. A table is fast, and every text byte is looked
@@ -32,6 +32,7 @@ const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
 
 func isBlobByte(b byte) bool { return blobBytes[b] != 0 }
 
+// isBlob reports whether a sequence of base64 characters is encoded data.
 func isBlob(run string) bool {
 	if len(run) < minMixedBlob {
 		return false

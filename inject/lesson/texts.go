@@ -31,7 +31,7 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // faults in the newest version; lesson is then the last valid version, or nil
+	errs        ValidationErrors // faults in the newest version; lesson is then the last valid one, or nil
 	secretKinds []string         // the lesson is quarantined for these secrets
 }
 
@@ -91,7 +91,7 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 // Current returns what Load last returned.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the current entries for unreadable files to next, and marks the problems.
+// keepUnreadable adds the last versions of unreadable files to next, and returns the problems with PreviousActive set.
 func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {
@@ -200,8 +200,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence sorts the entries by the claim to a slug. A copy waiting for an approval must not displace the active
-// lesson.
+// byPrecedence returns the entries in the order in which they get a slug. Active lessons come first, so that a copy
+// waiting for an approval does not displace one.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.IsActive() {

@@ -12,7 +12,7 @@ const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
 	maxSettle       = 500 * time.Millisecond // longest wait for the directory to stop changing
-	rereads         = 2                      // polls after a change that read all texts again
+	rereads         = 2                      // polls after a change that read all texts again; see Watcher
 )
 
 // Watcher reloads a lesson directory when it changes. Only Run starts goroutines, and waits for them. Set the fields
