@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// ErrLocked is the error for a lock that another process, or another open file in this process, holds.
+// ErrLocked means that another process, or another open file in this process, holds the lock.
 var ErrLocked = errors.New("another process holds the lock")
 
 // CheckRegular returns an error unless path is a regular file.
@@ -38,7 +38,7 @@ func Read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Write replaces a file by the parts in order, like Replace.
+// Write replaces a file's content with the parts, like Replace.
 func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	return Replace(path, mode, func(w io.Writer) error {
 		for _, part := range parts {
@@ -50,8 +50,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file by what write produces. The new file keeps the old owner where the system permits, so that a
-// command run by root does not take a file from its user. Replace creates missing folders as private as the file.
+// Replace replaces a file's content with the text that write writes. The new file keeps the old owner where the system
+// permits, so that a command run by root does not take a file from its user. Replace creates missing folders as private
+// as the file.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// Root's new file would belong to root.
+// A new file from root would belong to root, so Replace changes the owner.
 func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can change a file's owner")

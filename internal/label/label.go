@@ -131,7 +131,7 @@ func UnreadReasons() []Reason {
 	return []Reason{UnreadEncoding, UnreadCorrupt, UnreadSize, UnreadBusy}
 }
 
-// Reasons for precept_sessions_excluded_total: a session is not part of the experiment.
+// Reasons for precept_sessions_excluded_total, for sessions outside the experiment.
 const (
 	ExcludedTwin Reason = "twin"   // another session has an equal history
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
@@ -146,7 +146,7 @@ func ExclusionReasons() []Reason {
 	return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedBusy, ExcludedTenant}
 }
 
-// Reasons for precept_side_requests_total: a request is not part of the main conversation.
+// Reasons for precept_side_requests_total, for requests that are not part of the main conversation.
 const (
 	SideWarmUp  Reason = "warm_up"     // asks for no output
 	SideCompact Reason = "compaction"  // a summary that replaces the conversation

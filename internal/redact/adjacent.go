@@ -59,6 +59,7 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
+// nextListItem matches the next string in a list under a secret's name.
 func (m *matcher) nextListItem(p int) hit {
 	class := m.list.class
 	m.list.class = noClass
@@ -146,6 +147,7 @@ func takesCredentials(name []byte) bool {
 	return false
 }
 
+// identifiedBy matches the password in the SQL clause IDENTIFIED BY 'hunter22'. The Y is at i.
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
 	q := byteAt(m.text, i+2)
@@ -225,7 +227,7 @@ func (m *matcher) bareName(i int) hit {
 	if p == 0 {
 		return hit{}
 	}
-	// SQL and .netrc have no variables at this position, so a plain word is a password.
+	// SQL and .netrc have no variables here, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, allowDots: true})
 	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
@@ -305,7 +307,7 @@ func (m *matcher) loginPair(i int) hit {
 }
 
 // isPlainWord reports whether the word at p has only lower-case letters. In prose, such a word follows most secret
-// names, and is never a random value.
+// names, and is no random value.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {

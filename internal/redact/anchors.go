@@ -6,7 +6,7 @@ import "slices"
 // and next accept the bytes before and after the anchor (0 at either end of the text). Most dashes, digits and colons
 // in ordinary text fail this test, at a cost of three look-ups and no branch per byte.
 type anchor struct {
-	name           string // kinds may share an anchor by giving it the same name
+	name           string // kinds share an anchor if both rows give the same name
 	bytes          string
 	prev, next     func(b byte) bool
 	check          func(m *matcher, i int) hit

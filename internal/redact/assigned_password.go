@@ -57,8 +57,8 @@ func (m *matcher) isFlag(start int) bool {
 	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }
 
-// passValue matches the password after "pass" and the separator at i. The value must look like a password, because a
-// test also has the result "pass".
+// passValue matches the password after "pass" and the separator at i. The value must look like a password, because
+// "pass" may also be a test result or a compiler pass.
 func (m *matcher) passValue(start, i, p int) hit {
 	s := m.text
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
@@ -100,6 +100,7 @@ func afterUser(s []byte, start, p int) int {
 	return skipMarks(s, value+1)
 }
 
+// setting matches a password in a settings line or a tag: DB_PASSWORD=..., password: ..., <password>...
 func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if m.text[i] == '>' {
 		return m.tagValue(p)

@@ -58,6 +58,7 @@ func afterLineBreak(s []byte, i int) int {
 	return j
 }
 
+// pemOrFlag matches a PEM block, or the value after a flag such as --password. The first dash is at i.
 func (m *matcher) pemOrFlag(i int) hit {
 	if !startsWith(m.text, i, "--") {
 		return hit{}
@@ -114,6 +115,7 @@ func base64Lines(s []byte, p int) int {
 	return p
 }
 
+// putty matches the private lines in a PuTTY key file. The L in Private-Lines is at i.
 func (m *matcher) putty(i int) hit {
 	const header, minLen = "Private-Lines: ", 32
 	if !startsWith(m.text, i-len("Private-"), header) {
@@ -130,6 +132,7 @@ func (m *matcher) putty(i int) hit {
 	return hit{start, end, privateKey}
 }
 
+// wrappedHeader is "-----BEGIN" in base64.
 const wrappedHeader = "LS0tLS1CRUdJTi"
 
 func (m *matcher) wrappedPEM(i int) hit {
@@ -148,6 +151,7 @@ func (m *matcher) wrappedPEM(i int) hit {
 	return hit{i, end, privateKey}
 }
 
+// authScheme matches the credentials after the word Bearer or Basic at i.
 func (m *matcher) authScheme(i int) hit {
 	var p int
 	bearer := startsFold(m.text, i, "bearer ")

@@ -55,6 +55,7 @@ func (m *matcher) bareSecret(i int) hit {
 	return m.valueAfterBlank(start, end, class)
 }
 
+// secretWordEnd returns the end of the word token, key or secret around i, or 0.
 func secretWordEnd(s []byte, i int) int {
 	switch middle := s[i-1 : min(len(s), i+2)]; {
 	case startsFold(middle, 0, "oke"):
@@ -98,6 +99,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
+// linkLength returns the length of a word such as "is" at p, with the blank, or 0.
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -221,6 +223,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	return h
 }
 
+// isPrinted reports whether a command prints the file or entry named at start: cat api_token, pass show api_token.
 func (m *matcher) isPrinted(start int) bool {
 	const maxLen = 64
 	path := m.runStart(start, maxLen, wordByte)
@@ -282,6 +285,7 @@ func (m *matcher) isKeyOfVendor(start, end int) bool {
 	return word < start-1 && classOfWord(m.text[word:end]) == keyNameClass
 }
 
+// phraseEnd returns the end of the words at p, and whether a colon and a blank follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
 	end = runEnd(s, p, maxLen, phraseByte)

@@ -1,4 +1,4 @@
-// Package redact replaces secrets and personal data in texts and JSON by placeholders such as [REDACTED:email:1].
+// Package redact replaces secrets and personal data in texts and JSON with placeholders such as [REDACTED:email:1].
 //
 // Contract: kindTable lists the kinds of values that are redacted, one row each, with examples. JSON stays valid JSON.
 // Redacting twice equals redacting once. The time is linear in the text length.

@@ -56,6 +56,7 @@ func (m *matcher) paseto(i int) hit {
 	return hit{}
 }
 
+// botToken matches a Telegram bot token: a number, a colon and a key. The colon is at i.
 func (m *matcher) botToken(i int) hit {
 	const minLen, maxLen, key = 6, 16, 32
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, 2*key, tokenByte)

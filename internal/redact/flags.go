@@ -82,6 +82,7 @@ func (m *matcher) loginKey(i int) hit {
 	return m.checkValue(p, end, secretClass, shape{})
 }
 
+// secureString matches the password in PowerShell's ConvertTo-SecureString "...".
 func (m *matcher) secureString(i int) hit {
 	const command = "-SecureString "
 	if !startsWith(m.text, i, command) {
@@ -94,6 +95,7 @@ func (m *matcher) secureString(i int) hit {
 	return m.value(p, passwordClass, shape{})
 }
 
+// command returns the text of the shell command before i.
 func (m *matcher) command(i int) []byte {
 	const maxDistance = 96
 	before := m.text[max(m.lastEnd, i-maxDistance):i]

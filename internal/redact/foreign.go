@@ -20,8 +20,8 @@ func endsInForeignPassword(s []byte) bool {
 	return false
 }
 
-// endsInForeignToken reports whether s ends in a word for "token", "access key" or "API key". A word for "key" alone
-// does not count, because it may mean a cache key or a column.
+// endsInForeignToken reports whether s ends in a word for "token", "access key" or "API key". A word for "key" alone is
+// not enough, because it may mean a cache key or a column.
 func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
@@ -74,6 +74,7 @@ type linkedName struct {
 	class keyClass
 }
 
+// foreignLink matches a value after a word such as "is" in another language: das Kennwort ist hunter22.
 func (m *matcher) foreignLink(i int) hit {
 	s := m.text
 	for _, l := range linkWordsAt[s[i]] {
@@ -98,6 +99,7 @@ var prepositions = []string{
 	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au",
 }
 
+// hasPurpose reports whether text ends in the name and a phrase with a preposition: mot de passe de la base.
 func hasPurpose(text []byte, name string) bool {
 	const maxDistance = 40
 	text = text[max(0, len(text)-maxDistance-len(name)):]

@@ -48,8 +48,8 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line. If mayEndAtBlank is true, a blank may also end the
-// password. allowDots permits words with dots.
+// lineValue matches the password from p to the end of the line or, if mayEndAtBlank is true, to a blank. allowDots
+// permits words with dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
 	area := s[p:min(len(s), p+maxValue)]
@@ -151,7 +151,7 @@ func isPassphrase(v []byte, withoutDigits bool) bool {
 	return withoutDigits || hasDigit(v)
 }
 
-// isPassphraseName reports whether a name, such as passphrase, stands for a password with several words.
+// isPassphraseName reports whether a name, such as passphrase, means a password with several words.
 func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// email matches the address around the @ at i.
 func (m *matcher) email(i int) hit {
 	s := m.text
 	start := m.runStart(i, 64, localByte)

@@ -18,7 +18,7 @@ func (m *matcher) digits(i int) hit {
 		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{end: end} // this is the rest of a number that did not match
+		return hit{end: end} // i is inside a number that did not match
 	}
 	if c == '.' && runLength <= 3 {
 		if h := m.ipv4(i); h.kind != noKind {
@@ -54,15 +54,18 @@ func endsNumber(s []byte, end int) bool {
 	return (c != '.' && c != '-') || !isDigit(byteAt(s, end+1))
 }
 
+// groups is a number in groups of digits, such as 415-555-0100.
 type groups struct {
 	digits     [20]byte
 	digitCount int
 	size       [8]int
 	end        [8]int
-	sep        [8]byte // separator before each group; ( stands for both brackets
+	sep        [8]byte // separator before each group; '(' for an opening or closing bracket
 	groupCount int
 }
 
+// commonSeparator returns the separator between the first k groups, '(' if one group is in brackets, or 0 if the
+// separators differ.
 func (g *groups) commonSeparator(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {

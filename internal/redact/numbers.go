@@ -8,8 +8,8 @@ const (
 	maxSessionNumbers = 1 << 10 // in a session
 )
 
-// PlaceholderNumbers assigns the placeholder numbers in one session. The numbers belong to seeded 64-bit hashes of
-// values, never to the values. PlaceholderNumbers is not safe for concurrent use.
+// PlaceholderNumbers assigns the placeholder numbers in one session. PlaceholderNumbers stores seeded 64-bit hashes,
+// never the values. PlaceholderNumbers is not safe for concurrent use.
 type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int

@@ -6,23 +6,24 @@ import (
 	"strconv"
 )
 
-// maxPasses limits the passes over one string. A replacement makes a new word boundary, so a further pass may find a
-// value. Ordinary text needs at most two passes; the limit bounds hostile text.
+// maxPasses limits the passes over one string. A replacement makes a new word boundary, where a further pass may find a
+// value. Ordinary text needs at most two passes, but hostile text may need many.
 const maxPasses = 16
 
+// maxKnownSecrets is the number of bits in a secretTable entry.
 const maxKnownSecrets = 32
 
-// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Each kind's
-// values are numbered in order of occurrence. Equal values get equal numbers until Reset, or within the session given
-// to BeginExchange.
+// Redactor replaces secrets, and optionally personal data, with placeholders such as [REDACTED:email:1]. Each kind's
+// values are numbered in order of occurrence. Equal values get equal numbers within a session (see BeginExchange), or
+// without sessions until Reset.
 //
-// A secret found by name is also found without the name until Reset or BeginExchange. Until then, the secret stays in
-// memory.
+// A secret found by a name, as in password=..., is also found without the name until Reset or BeginExchange. Until
+// then, the secret stays in memory.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
 	m              matcher
-	levels         [maxLevels + 1 + maxFolds]level // 1 is for joinLines
+	levels         [maxLevels + 1 + maxFolds]level // results from unescape, joinLines (one) and fold
 	bufs           [2][]byte
 	input          []byte
 	numbers        *PlaceholderNumbers
@@ -95,7 +96,7 @@ func (r *Redactor) DrainCounts() map[string]int {
 }
 
 // text redacts one string, escaped or plain, until a pass finds nothing. The result is valid until the next call. class
-// is the class of the string's JSON key.
+// is the string's JSON key's class, or noClass.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {

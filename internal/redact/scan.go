@@ -2,8 +2,8 @@ package redact
 
 import "math/bits"
 
-// hit is the range of a value in the unescaped text. A hit without a kind is not a value: the scan continues at end, or
-// at the next byte if end is 0.
+// hit is the range of a value in the unescaped text. A hit without a kind is not a value, but tells the scan to
+// continue at end, or at the next byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
@@ -24,7 +24,7 @@ type matcher struct {
 	list        struct {
 		class keyClass
 		end   int // last item's closing quote
-	} // open string list under a name in the class
+	} // last string list under a secret's name, such as "tokens": ["...", "..."]
 	plainHeader struct{ start, end int } // part of a header without credentials; see header
 }
 

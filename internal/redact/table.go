@@ -26,6 +26,7 @@ type openTable struct {
 // maxRowBytes is the maximum length for a heading, and for a line read for other purposes. A row has no maximum.
 const maxRowBytes = 512
 
+// markColumn adds a column to the open table if the name text[start:end] is a field in a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.text
 	h := &m.openTable
@@ -148,6 +149,7 @@ func (m *matcher) row(i int) hit {
 	return m.secretInRow(start, stop)
 }
 
+// openManifest opens a table at the line "kind: Secret" in a Kubernetes manifest.
 func (m *matcher) openManifest(start, end int) {
 	if m.openTable.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
 		m.openTable = openTable{rowAnchor: m.table.rows, isManifest: true}
@@ -198,8 +200,8 @@ func (m *matcher) isEscapedQuote(i int) bool {
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of row m.text[start:stop]. If the field count differs, the
-// row ends the table, unless the text's end cuts an INSERT row.
+// secretInRow returns the first secret in the marked columns of row m.text[start:stop]. If the row has a different
+// number of fields than the heading, the table has ended, unless the text ends inside an INSERT row.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.openTable
 	var found hit

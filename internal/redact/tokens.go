@@ -21,6 +21,7 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 	return hit{start, end, k}
 }
 
+// isMask reports whether v repeats one letter or digit, as in sk-xxxx.
 func isMask(v []byte) bool {
 	first := bytes.IndexFunc(v, func(r rune) bool { return r < 0x80 && isAlnum(byte(r)) })
 	if first < 0 {
@@ -34,6 +35,7 @@ func isMask(v []byte) bool {
 	return true
 }
 
+// prefixedKey matches a vendor's key with one of the table's prefixes. The prefix's last byte is at i.
 func (m *matcher) prefixedKey(i int) hit {
 	const maxDistance = 64 // every key with a prefix has a digit by then
 	if i < 2 {

@@ -28,7 +28,8 @@ type escapeUnit struct {
 	decodedLen, rawLen uint8 // byte counts
 }
 
-// level is the result from one unescape or fold, with the positions to map offsets back to the escaped text.
+// level is the result from one call to unescape, joinLines or fold, with the positions that map offsets back to the
+// escaped text.
 type level struct {
 	buf   []byte
 	units []escapeUnit

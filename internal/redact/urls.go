@@ -80,6 +80,7 @@ func (m *matcher) webhook(start int) hit {
 	return hit{}
 }
 
+// userFlag matches the password in curl -u user:password. The dash is at i.
 func (m *matcher) userFlag(i int) hit {
 	p := i + len("-u")
 	if byteAt(m.text, p) == ' ' {
@@ -117,7 +118,7 @@ func (m *matcher) userPassword(p int) hit {
 	if s[p] == '<' && byteAt(s, end-1) == '>' || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>, ${USER}:${PASSWORD}
 		return hit{}
 	}
-	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // key in place of the user name
+	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // curl -u KEY: sends a key as the user's name
 		return hit{p, p + colon, urlCredentials}
 	}
 	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
+// shape describes how a value is written, and what can be at the value's place.
 type shape struct {
 	quoted             bool
 	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
-	literal            bool // no variables in this context, so a plain word is a value
+	literal            bool // the context has no variables, so a plain word is a value
 	inConnectionString bool // the name is part of a connection string
 	allowDots          bool // the value may contain dots, as after a flag
 	afterEqualsSign    bool // a quoted word is a value, not a label
 }
 
+// checkValue returns a hit for text[start:end] if this text looks like a value for a name in the class.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.text[start:end]
 	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
@@ -43,8 +45,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// maxValue limits how much of a value a check reads. Without the limit, a text with many names and no blank would take
-// quadratic time.
+// maxValue is how many bytes of a value a check reads. If a check read more, a text with many names and no blank would
+// take quadratic time.
 const maxValue = 1024
 
 // wholeValue extends h to the end of a value that exceeds maxValue bytes, because a check reads only the first part.
@@ -88,6 +90,7 @@ func hasManySymbols(v []byte) bool {
 	return signs >= minSymbols
 }
 
+// vendorOf returns the vendor's kind if text[start:end] begins with a vendor's key, and otherwise k.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.vendorAt(i); h.kind != noKind && h.start == start {
@@ -97,8 +100,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v, the value for a passwordClass name, is a password. Short values count. A plain word
-// does not, because in code a plain word is more often a variable or a label.
+// isPassword reports whether v, the value for a passwordClass name, is a password. A short value can be a password. A
+// plain word is not a password, because in code a plain word is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -153,8 +156,8 @@ func isDataPassword(v []byte, spaces int) bool {
 	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
 }
 
-// mayHaveDots reports whether v may be a password and not an identifier such as config.password. expected means that
-// the context makes an identifier unlikely.
+// mayHaveDots reports whether v, a word with dots, can be a password and not an identifier such as config.password. If
+// expected is true, the context makes an identifier unlikely.
 func mayHaveDots(v []byte, expected bool) bool {
 	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
 }
@@ -324,6 +327,7 @@ func isBase32(v []byte) bool {
 	})
 }
 
+// isScrambled reports whether v is long and mixes several symbols with letters and digits, as generated passwords do.
 func isScrambled(v []byte) bool {
 	const minLen, minOneCase, minSymbols = 24, 32, 4
 	var seen [128]bool

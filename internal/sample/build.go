@@ -76,8 +76,8 @@ func (h *history) dialogNumber(part int) int {
 	return part
 }
 
-// firstNumber returns the first number for the stored turns, greater than every number that deleted turns can have
-// used.
+// firstNumber returns the first sample number (n in deriveID) for the stored turns. It is greater than every number
+// that deleted turns can have used.
 func (h *history) firstNumber() int {
 	const maxPerTurn = 1 << 16 // maximum number of samples per family
 	first := h.Session.Exchanges[0].Turn

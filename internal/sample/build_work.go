@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Minimum values for a plan_optimization.
+// A session that reaches at least one of these values gets a plan_optimization sample.
 const (
 	minCostlyCalls    = 25
 	minCostlyTokens   = 400_000
@@ -72,6 +72,7 @@ func (h *history) exchangesBetween(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.exchanges), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
+// sameAim reports whether the arguments of two calls have a third of the words in common.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {

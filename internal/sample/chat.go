@@ -124,6 +124,7 @@ func (h *history) messages(n int) []ChatMessage {
 	return list
 }
 
+// trainablePart returns the history up to the last complete reply.
 func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.exchanges {

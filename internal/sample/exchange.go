@@ -26,7 +26,7 @@ type Exchange struct {
 	Agent            string            `json:"agent"`
 	Session          string            `json:"session"`          // session.ID in hex
 	SessionName      string            `json:"session_name"`     // from the client, else from precept
-	Run              string            `json:"run,omitempty"`    // for the run or the parent session
+	Run              string            `json:"run,omitempty"`    // name of the run or the parent session
 	Caller           string            `json:"caller,omitempty"` // digest of the credential's owner; "" without a credential
 	RequestID        string            `json:"request_id"`
 	Turn             int               `json:"turn"`
@@ -36,10 +36,10 @@ type Exchange struct {
 	Status           int               `json:"status"`
 	Outcome          string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
 	New              []json.RawMessage `json:"new"`      // list items since the last turn, without precept's text
-	FirstNew         int               `json:"new_from"` // index in the list
+	FirstNew         int               `json:"new_from"` // list index of the first item in New
 	Reply            Reply             `json:"reply"`
 	Lessons          []Lesson          `json:"lessons,omitempty"`
-	Loops            int               `json:"loops,omitempty"` // noticed in this turn
+	Loops            int               `json:"loops,omitempty"` // loops found in this turn
 	ResultJudgements *ResultJudgements `json:"verdicts,omitempty"`
 	LatencyMS        float64           `json:"latency_ms"`
 	FirstMS          float64           `json:"first_byte_ms"`
@@ -63,6 +63,8 @@ type Exchange struct {
 	sealed *Encoded // set by Seal
 }
 
+// maxUncutTask is the length up to which TurnFacts.Task is a complete text, in bytes. A longer text may end inside a
+// secret.
 const maxUncutTask = 4 << 10
 
 // TurnFacts holds facts about a turn for session lists.
@@ -82,8 +84,8 @@ type Lesson struct {
 }
 
 // ResultJudgements records which tool results in New were judged to be errors during the turn, so that the results need
-// not be parsed again when the session closes. If New was cut afterwards to a different number of results,
-// ResultJudgements does not apply.
+// not be parsed again when the session closes. If New has a different number of results, because it was cut afterwards,
+// the judgements are ignored.
 type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices among the results

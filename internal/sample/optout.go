@@ -68,7 +68,7 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
-// UnknownArgs stands for arguments that precept does not have.
+// UnknownArgs replaces a call's arguments if precept does not have them.
 const UnknownArgs = "\x00unknown"
 
 // PathHash returns a hash of the path patterns, "" for none. An exchange stored under a different hash may name a path

@@ -24,7 +24,7 @@ func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
 // HiddenExchanges reports which exchanges are hidden. An exchange is hidden if the tenant or agent opted out, or if it
-// contains a call that names an opted-out path, or such a call's result. list is in order.
+// contains a call that names an opted-out path, or such a call's result. list must be in turn order.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {

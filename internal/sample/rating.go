@@ -11,9 +11,9 @@ const (
 	minAcceptableScore = 0.4
 )
 
-// ratingFor returns the feedback and review label for the turns from..to, or for all turns if from is 0. With
-// includeSession, ratings for the whole session also count. A person's rating precedes a verifier's rating. Implicit
-// feedback comes last. Among equal sources, the latest rating decides.
+// ratingFor returns the feedback and the review label for the turns in [from, to], or for all turns if from is 0. With
+// includeSession, a rating on the whole session is used as well. A person's rating decides before a verifier's, and a
+// verifier's before implicit feedback. Among equal sources, the latest rating decides.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0

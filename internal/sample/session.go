@@ -22,7 +22,7 @@ type Session struct {
 	IsFailure               FailureFunc // if nil, only the API's error flags decide
 }
 
-// Rating is one feedback on a session.
+// Rating is one feedback entry on a session.
 type Rating struct {
 	At         time.Time
 	Source     string // user | system | implicit
@@ -42,6 +42,7 @@ type userTurn struct {
 	exchanges []*Exchange
 }
 
+// history is a session's exchanges, and what Build, Events and the exports derive from them.
 type history struct {
 	Session    *Session
 	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated

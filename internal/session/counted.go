@@ -70,8 +70,8 @@ func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: t.parts()[pastParts].minus(named)}
 }
 
-// mergeCounts merges the sums in other, a different replica's record for the unit. The larger copy of each part counts.
-// The caller locks the record.
+// mergeCounts merges the sums in other, a different replica's record for the unit. If both records have a part, the
+// larger one is used. The caller locks the record.
 func (t *Thread) mergeCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))
 	for replica, part := range other.partsForMerge(t) {

@@ -5,7 +5,7 @@
 //     back (echoes).
 //   - Record is what one session remembers: matches, chosen lessons (picks), random decisions (coins), and inserted
 //     blocks with anchors.
-//   - Quotes recognise side requests, which show a conversation in one text.
+//   - Quotes recognises side requests (agent housekeeping, such as a title), which quote a conversation in one text.
 //
 // A request in the wrong session mixes two experiments and breaks the provider's prompt cache. So a request that fits
 // several sessions (few-shot examples, repeated call ids, identical beginnings) gets a new session.

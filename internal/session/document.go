@@ -14,7 +14,7 @@ import (
 const documentVersion = 2
 
 // document is a record as JSON. Unit is always written. Programs that know only version 1 expect a string under the key
-// "unit", and fail to decode the record. Otherwise these programs would replace the real record by an empty record.
+// "unit", and fail to decode the record. Without "unit", these programs would replace the record with an empty record.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`

@@ -20,7 +20,7 @@ const (
 	quoteTTL              = 30 * time.Minute // maximum age of a quoted conversation's newest request
 	sideRequestGap        = 2 * time.Minute  // time between two side requests about a conversation
 	minPieceBytes         = 12               // shorter texts occur by chance
-	minUniqueBytes        = 24               // such a piece identifies a conversation on its own
+	minUniqueBytes        = 24               // one piece of this length identifies a conversation
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // searched bytes per request
 	maxNewestItems        = 8         // last items searched for the newest words and results
@@ -28,6 +28,8 @@ const (
 	tailWordLimit         = 4         // fewer words than this may follow the answer
 )
 
+// fingerprint holds a conversation's tools and pieces of the texts, to recognise a request that quotes the
+// conversation.
 type fingerprint struct {
 	id          ID
 	hasTools    bool
@@ -39,7 +41,7 @@ type fingerprint struct {
 	answers     []textPiece  // answers and tool results, newest last
 	callPhrases []textPiece  // from the calls in the newest reply
 	sidePhrases []textPiece  // from the newest reply to a side request
-	sideAt      time.Time
+	sideAt      time.Time    // time of that reply
 }
 
 // textPiece is a piece of text that a quotation repeats unchanged.

@@ -20,9 +20,10 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID finds the session for a client with a new credential by ids that a server counts, such as "call_1".
-// Other clients get the same ids, so the request must continue the session's newest request, and must be the first to
-// continue the newest reply. Call findByTrail first, for sessions with the new credential.
+// findByCountedID finds the session after a client has changed the credential, by ids that a server counts, such as
+// "call_1". Other clients get the same ids, so the request must extend the session's newest request, and no earlier
+// request may have continued the newest reply. Call findByTrail first, because findByTrail finds sessions with the new
+// credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -31,7 +32,7 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 				continue
 			}
 			if len(t.index.owners(r.key(k))) > 0 {
-				return false // a branch of this credential's conversation
+				return false // a session with this credential has the id, so the request is a branch
 			}
 			key := r.detailKey(k)
 			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.excluded || !t.continuesNewestReply(o, r) })
@@ -52,8 +53,8 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to a stored session with the first stored key. If there are several, lookUp prefers a
-// session with the older keys.
+// lookUp assigns the request to a session in the store. The first key with a stored session decides. If several
+// sessions have this key, lookUp prefers one that also has the older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -61,7 +62,7 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	}
 	stored := look(keys)
 	for i, k := range unknown {
-		ids := slices.DeleteFunc(slices.Clone(stored[k.key]), func(id ID) bool { return id == tr.excluded }) // a key may occur twice
+		ids := slices.DeleteFunc(slices.Clone(stored[k.key]), func(id ID) bool { return id == tr.excluded }) // unknown may repeat a key
 		if len(ids) == 0 {
 			continue
 		}
@@ -78,8 +79,9 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the sessions with the key that the request may continue. For a unique key, the session must rank
-// above all others and above rankNone.
+// candidates returns the sessions with key k that the request may continue. For a unique key (trailKey.unique),
+// candidates returns only the session with the highest rank, and nothing if that rank is rankNone or two sessions have
+// it.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.excluded })
@@ -101,7 +103,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 
 // isPlausibleOwner reports whether the request may belong to the session. A stampWeak or stampPast key may come from a
 // few-shot example in many conversations, so the request must extend the session's newest request. For stampPast, a
-// session without a reply is plausible as well. An agent that rewrites replies still repeats the other items.
+// session without a reply is plausible as well.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -112,9 +114,10 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// assignToOwner assigns the request to an owner (session) of the newest known key. If sessions have the same beginning,
-// assignToOwner takes the session in which no request has continued the newest reply. Without such a session, the
-// request branches off a shared history. Owners may change concurrently, so the look-up is repeated.
+// assignToOwner assigns the request to one of the owners, the sessions with the newest known key. If several owners
+// begin alike, assignToOwner prefers one with a newest reply that no request has continued. Without such an owner, the
+// request branches off a shared history, and the result is false. Concurrent requests may change the owners, so
+// assignToOwner then compares the owners again.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -133,10 +136,10 @@ func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []own
 	return false
 }
 
-// assignToBestOwner assigns the request to the owner with the highest rank, if any. If several owners are equal, the
-// request gets the most likely owner, and Resolved.EqualSessions names them all.
+// assignToBestOwner assigns the request to the owner with the highest rank. If several owners with that rank have equal
+// histories, assignToBestOwner uses mostLikelyOwner, and lists all these owners in Resolved.EqualSessions.
 func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.byRepeatedContent { // the request's calls and results separate such sessions
+	if r.byRepeatedContent { // every run may have the key k, but calls and results differ
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
@@ -168,6 +171,8 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 
 const maxDetails = 8
 
+// mostLikelyOwner returns the owner with the fewest replies, and among equals the oldest owner. An owner that was last
+// active more than retryWindow before the other is ignored.
 func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	likely := tied[0]
 	for _, o := range tied[1:] { // newest to oldest
@@ -182,10 +187,10 @@ func (t *Threader) mostLikelyOwner(tied []owner) owner {
 }
 
 const (
-	rankNone          = iota // the newest reply is being continued, or the key is older
-	rankFailed               // the newest reply was continued, without success
-	rankFree                 // the newest reply was not continued
-	rankDeclaredRetry        // an identical request is in progress, and the client declares a retry
+	rankNone          = iota // a request in progress continues the newest reply, or the key is from an older reply
+	rankFailed               // a request that continued the newest reply failed
+	rankFree                 // no request has continued the newest reply
+	rankDeclaredRetry        // an identical request is in progress, and the client library declares a retry
 	rankRetry                // an identical request failed
 )
 
@@ -214,7 +219,8 @@ func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []own
 	return rank, best
 }
 
-// ownsNewestReply reports whether the key belongs to the newest reply. isPlausibleOwner has checked request keys.
+// ownsNewestReply reports whether the key is from the newest reply. For a key from a request, the result is true if
+// isPlausibleOwner has compared the newest request.
 func (o owner) ownsNewestReply(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:

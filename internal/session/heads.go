@@ -7,19 +7,19 @@ import (
 	"precept/internal/wire"
 )
 
-// head is a session's newest state. The head shows which of several sessions with the same beginning a request
+// head is a session's newest state. If several sessions have the same beginning, the heads show which session a request
 // continues.
 type head struct {
 	list       listMark  // from the newest request that continued the newest reply
 	lastActive time.Time // when the newest request began or ended
 	replies    stamp     // number of complete replies to main requests
 	inFlight   int32     // number of requests in progress with this list
-	continued  bool
-	hasReply   bool
+	continued  bool      // a request has continued the newest reply
+	hasReply   bool      // a request got a complete reply
 }
 
-// heads holds a bounded number of heads, and the first requests in sessions without a name. When heads is full, a new
-// entry replaces the oldest.
+// heads holds a bounded number of heads, and the sessions without a client's name by first request. When heads is full,
+// a new entry replaces the oldest.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []unnamedStart]
@@ -54,7 +54,8 @@ func (h *head) isExtendedBy(req *wire.Request) bool {
 }
 
 // isContinuedBy reports whether the request continues the session's newest request, or repeats that request after a
-// failure. The same list after an answer is a different conversation. The request may lack the oldest items.
+// failure. After an answer, the same list begins a different conversation. The request may lack the oldest items,
+// because some agents drop them.
 func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	if h.list.items == 0 || req.Delta {
 		return true
@@ -70,8 +71,10 @@ func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	return false
 }
 
+// retryWindow is how long after a failed request an identical request is a retry.
 const retryWindow = 60 * time.Second
 
+// startKey identifies a first request: two requests with the same key are identical.
 type startKey struct {
 	scope Scope
 	list  uint64
@@ -94,9 +97,9 @@ func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
 	return nil
 }
 
-// findRetry returns the session with a failed first request that the key repeats. If the client library declares a
-// retry, that first request may also seem to be in progress, because precept may not have noticed the end. If several
-// requests in progress fit, unambiguous is false.
+// findRetry returns the session with the failed first request that a request with key k repeats. If the client library
+// declares a retry, a first request in progress fits as well, because precept may not have noticed that the client gave
+// up. If several requests in progress fit, unambiguous is false.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedStart, known, unambiguous bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {
@@ -114,7 +117,8 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedS
 	return found, waiting > 0, waiting == 1
 }
 
-// add stores a session that began with the key's request, and removes the key's sessions with a later request.
+// add stores a session that began with the first request k. add removes sessions that also began with k and have a
+// later request, or failed more than retryWindow ago.
 func (h *heads) add(k startKey, s unnamedStart, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
 		x := h.firstRequest(k, t)

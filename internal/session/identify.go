@@ -29,7 +29,7 @@ func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m =
 // DefaultAgent is the agent for a request that names no agent.
 const DefaultAgent = "default"
 
-// Claim holds a request's names and switches, before any look-up.
+// Claim holds the names and switches that a request carries. Identify sets them without a look-up.
 type Claim struct {
 	Agent, Role, Skill string
 	Product            string // from the User-Agent, lower case; identifies known agents
@@ -39,8 +39,8 @@ type Claim struct {
 	RulesOff           bool // Precept-Rules: off
 	Retry              bool // the client library declares a retry
 
-	Run       string // bounded; empty without a run
-	Session   string // bounded; empty without a name
+	Run       string // at most MaxName bytes; empty without a run
+	Session   string // at most MaxName bytes; empty without a name
 	Namespace Namespace
 	Method    Method
 	Previous  string // previous_response_id
@@ -51,7 +51,8 @@ const (
 	maxTagLen = 64 // bytes
 )
 
-// Identify returns a request's claim. path is escaped. req is nil for a request that precept only forwards.
+// Identify returns a request's claim. path is the escaped URL path. req is nil for a request that precept only
+// forwards.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
 	product := productName(h.Get("User-Agent"))
@@ -74,8 +75,8 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations may share the name. An application may use one cache key for all
-// requests, or one session name per process. The agents below use a cache key per conversation.
+// hasSharedName reports whether several conversations might have the name: some applications use one cache key for all
+// requests, or one session name per process. The agents listed in this function use a cache key per conversation.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
@@ -219,14 +220,14 @@ func isRetryCount(v string) bool {
 type PathForm struct {
 	Agent, Run, Session, Role, Skill, Upstream string
 
-	Unknown string // first unknown key next to a known one; at most 256 bytes
+	Unknown string // first unknown key, for a warning; at most MaxName bytes
 }
 
 // PathKeys lists the path form's keys.
 const PathKeys = "agent, run, session, role, skill, upstream"
 
-// ParsePath returns the names and the path without the /p/ segment. ok is false for other paths: /p/... without a known
-// key may belong to an upstream.
+// ParsePath returns the names and the path without the /p/ segment. ok is false for any other path, and for /p/...
+// without a known key, which may be an upstream's path.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
 	after, ok := strings.CutPrefix(path, "/p/")
@@ -256,8 +257,8 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set stores a pair with a known key, and reports whether the key is known. If a key has several pairs, the first
-// counts.
+// set stores the value for a known key, and reports whether the key is known. If the key occurs again, the first value
+// stays.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,

@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// stamp describes an echo in a session. The two highest bits hold the kind, and the others the number of the echo's
-// reply.
+// stamp says where in a session an echo (an id or a text that agents send back) comes from. The two highest bits hold
+// the kind, and the other bits the reply's number for a stampReply.
 type stamp uint32
 
 // Kinds, weakest evidence first. Keys with stampWeak and stampPast may be few-shot examples, shared by many
@@ -13,12 +13,13 @@ type stamp uint32
 const (
 	stampWeak    stamp = 0 << 30 // text or counted id in a request
 	stampPast    stamp = 1 << 30 // random id in the session's first request
-	stampRequest stamp = 2 << 30 // random id in a later request, or content from another reply
+	stampRequest stamp = 2 << 30 // random id in a later request, or content from an incomplete or side reply
 	stampReply   stamp = 3 << 30 // content from a complete reply to a main request
 
 	stampKind stamp = 3 << 30 // mask for the kind
 )
 
+// owner is a session with an echo key.
 type owner struct {
 	id    ID
 	stamp stamp

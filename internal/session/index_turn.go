@@ -7,7 +7,7 @@ import (
 )
 
 // indexRequest indexes the request's echoes, newest first, up to the first known echo. indexRequest returns the keys
-// for new random ids, for the store. The other keys stay in this process.
+// for new random ids, which the store keeps for other replicas. The other keys stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the replies are indexed
@@ -44,7 +44,8 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes new content in the request. Such content separates runs with the same counted ids.
+// indexDetails indexes the request's new user messages and tool results, because they differ between runs with the same
+// counted ids (such as call_1).
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -62,7 +63,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.isClientName() { // the name identifies the next request, so the weakest echo, a text, is not needed
+	if r.Method.isClientName() { // the name identifies the next request, so texts, the weakest echoes, are not needed
 		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -70,7 +71,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		}
 		return t.index.addAll(keys, o)
 	}
-	// Details come first: a request that finds a call's id must find the details.
+	// Details (see detailKey) come first, because a concurrent request that finds a call's id must also find the
+	// details.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
 			t.index.add(r.detailKey("d:"+wire.CallEchoHash(c)), o)

@@ -28,8 +28,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// IDOfRequest returns the session for a Precept-Request-Id. The request id begins with the session's ID, so feedback by
-// request id needs no index.
+// IDOfRequest returns the session ID in a Precept-Request-Id, which begins with that ID. So feedback that names a
+// request needs no index.
 func IDOfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
@@ -38,15 +38,16 @@ func IDOfRequest(name string) (ID, bool) {
 	return ParseID(text[:2*len(ID{})])
 }
 
-// MaxName is the maximum length of an unchanged name in bytes.
+// MaxName is the maximum name length in bytes. NormalizeName replaces a longer name with a hash.
 const MaxName = 256
 
 // Namespace is where a session name comes from, such as a header. Equal names from different sources differ, because
 // agents may use the same numbers in different headers.
 type Namespace string
 
-// Namespaces in search order. Precept-Session, the path form and names made by precept share the first namespace, so
-// that a client can continue every session by the name in the reply.
+// Namespaces, in the order in which IDsByName lists the IDs. NamespaceSession covers Precept-Session, the path form and
+// names made by precept. So a client can continue every session by sending back the name in the response header
+// Precept-Session.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"

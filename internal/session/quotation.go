@@ -9,6 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
+// quotationSearch looks for quoted conversations in a request's texts.
 type quotationSearch struct {
 	hasNoTools   bool
 	requiresJSON bool
@@ -35,9 +36,9 @@ func (q *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// quotes reports whether one text in the request contains a question and an answer from x. If the conversation has no
-// tools, or the request has tools, speaker labels must also show a dialogue. In a request for JSON without tools (a
-// judge or a classifier), a question or an answer is enough.
+// quotes reports whether one text in the request contains a question and an answer from the conversation x. If x has no
+// tools, or the request has tools, question and answer must also have equal speaker labels, as in a dialogue. In a
+// request for JSON without tools (from a judge or a classifier), a question or an answer is enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
@@ -66,7 +67,8 @@ type match struct {
 	at    int
 }
 
-// earliestMatch returns the first part with at least minBytes bytes found in the text, and the first position.
+// earliestMatch returns the first of parts that has at least minBytes bytes and occurs in the text, with the first
+// position there.
 func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
@@ -105,8 +107,8 @@ func endsText(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
-// speakerLabel returns the punctuation that ends a speaker's label before at, or "" without a label: `user:`,
-// `<input>`, `== Human ==`, `{"role": "user", "content": "`.
+// speakerLabel returns the punctuation at the end of the speaker's label before text[at], or "" without a label. Labels
+// are `user:`, `<input>`, `== Human ==`, `{"role": "user", "content": "`.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes holds texts from active conversations, so that side requests are recognised. Frameworks judge and summarise a
-// conversation in one text, with wordings that no list contains (docs/decisions/0010-side-calls-of-frameworks.md).
-// Quotes is bounded and safe for concurrent use.
+// Quotes holds texts from active conversations, to recognise side requests that quote a conversation. A framework asks
+// a model to judge or to summarise the conversation, in words that no list contains
+// (docs/decisions/0010-side-calls-of-frameworks.md). Quotes is bounded and safe for concurrent use.
 type Quotes struct {
 	mu      sync.Mutex
 	byScope recent[Scope, *scopeConversations]
@@ -145,8 +145,8 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 
 const callerText = 4 << 10
 
-// Caller returns the conversation that started the request's conversation. A call in the caller's newest reply contains
-// the request's first words. sure is false if several conversations made such a call.
+// Caller returns the conversation that started the request's conversation, such as a sub-agent's: a tool call in the
+// caller's newest reply contains the request's first words. sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	maxTrail         = 32  // echoes that are looked up, newest first
-	maxSearchedItems = 96  // items that are searched
-	maxItemsBefore   = 8   // items before the new part that are searched for unknown content
-	maxFirstItems    = 16  // items from the start that are searched for the first words
+	maxTrail         = 32  // echoes looked up per request, newest first
+	maxSearchedItems = 96  // items searched per request
+	maxItemsBefore   = 8   // items before the new part, searched for unknown content
+	maxFirstItems    = 16  // items from the start, searched for the user's first words
 	maxWords         = 512 // hashed bytes at each end of the first words
 )
 
@@ -51,6 +51,7 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
+// onlyText returns the text of a request without tools and with a single message besides system prompts, or "".
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {

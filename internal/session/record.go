@@ -18,7 +18,7 @@ type Record struct {
 	Unit       Unit
 	Thread     Thread
 	Agents     Agents
-	Assignment trial.Assignment // random decisions, chosen lessons (picks) and offsets; empty if the unit's record is used
+	Assignment trial.Assignment // random decisions (coins) and chosen lessons (picks); empty if another record, Unit.ID, holds them
 	Lessons    Lessons
 	Facts      Facts
 	OptOut     OptOut
@@ -33,7 +33,7 @@ type Identity struct {
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
 	Agent   string    `json:"agent"`
 	Name    string    `json:"name"`   // from the client, else from precept; feedback names the session by it
-	Method  Method    `json:"method"` // sessions without a name (ByNew, ByEcho) may be confused with identical histories
+	Method  Method    `json:"method"` // with ByNew and ByEcho, two sessions with identical histories may be confused
 	Started time.Time `json:"started"`
 	// Seen is the newest main request's time. A store keeps the row with the later Seen, so Begin never sets Seen back,
 	// even if the clock is set back.
@@ -43,8 +43,8 @@ type Identity struct {
 }
 
 // Unit identifies the record with the session's coins, the random decisions to inject or withhold a lesson. A unit is a
-// run, or a sub-agent's parent session. All sessions in a unit get the same lessons: otherwise an agent with a lesson
-// would pass the lesson to an agent without the lesson.
+// run, or a sub-agent's parent session. All sessions in a unit get the same lessons, because an agent with a lesson may
+// pass the advice on to the other agents.
 type Unit struct {
 	ID           string `json:"id,omitempty"`        // unit's hex ID; set by proxy before the record is added; empty: the session is its own unit
 	RunName      string `json:"run,omitempty"`       // set with ID
@@ -71,7 +71,7 @@ type Thread struct {
 	CallOrder     []string                 `json:"call_order,omitempty"` // Calls ids, oldest first
 	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests in tool results; see AddWork
 	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between these sums
-	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns as the upstream reported; closing adds them to the arms' costs
+	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns as the upstream reported; a lesson's cost is computed from these
 	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's parts of Totals and Used
 }
 
@@ -86,12 +86,12 @@ type Agents struct {
 	PreviousPrompts     []uint64 `json:"former,omitempty"`      // from agents with tools that passed the conversation on
 }
 
-// Lessons are a session's matches and the inserted text. Package inject sets them. Every turn replays the blocks byte
-// for byte: a change would empty the provider's prompt cache and spoil the experiment.
+// Lessons are a session's matches and the inserted text (blocks). Package inject sets them. Every turn inserts the same
+// blocks byte for byte, because a change would empty the provider's prompt cache and spoil the experiment.
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"` // slugs in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`
-	BlockBytes int       `json:"block_bytes,omitempty"` // bytes of inserted and withheld text: withholding a lesson must leave no room for another
+	BlockBytes int       `json:"block_bytes,omitempty"` // bytes of inserted and withheld text; withheld text counts, so that no other lesson takes the room
 	Picks      int       `json:"picks_spent,omitempty"` // picks in this session, also withheld ones; a unit's member has at most 2 * inject.k picks
 	Loops      LoopState `json:"loops,omitzero"`
 }
@@ -101,7 +101,7 @@ type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content may be stored; set at the start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut; no row contains text from these turns
 
-	ByRequest          bool  `json:"-"` // client or path opted out, not only the configuration: the store writes a mark for other replicas
+	ByRequest          bool  `json:"-"` // client or path opted out, not only the configuration; the store writes an OptOutMark for other replicas
 	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn; no row contains content from these turns
 	HasStorableSession bool  `json:"-"` // at least one session in the run may be stored; otherwise the run gets no row
 }
@@ -119,7 +119,7 @@ type State struct {
 	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count it again
 	PassThrough    bool `json:"refused,omitempty"`  // the upstream accepted a request only without insertions; set by Injector.RecordRefusal; stops all insertions
 	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections cut out; set by Injector.RecordRefusedCuts; stops all deletions
-	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to a different session; set by proxy; it gets lessons, but is in no report
+	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to a different session; set by proxy; the session gets lessons, but is in no report
 	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; the stored session's row replaces this one
 	// Answered means that an upstream answered a main request with success. A session with only failed requests is no
 	// evidence about a lesson. AddReply sets the flag.
@@ -134,13 +134,14 @@ type State struct {
 	Dirty bool `json:"-"` // changed since last written to a row
 }
 
-// Block is inserted text. Every turn replays the block byte for byte while the request contains the anchor.
+// Block is inserted text. Every turn inserts the same text again while the request contains the anchor, the message or
+// result with the block.
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`
 	Turn           int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
 	Slugs          []string    `json:"slugs,omitempty"`
-	Loop           bool        `json:"loop,omitempty"`
+	Loop           bool        `json:"loop,omitempty"`  // the text is a loop warning
 	KeptByProvider bool        `json:"once,omitempty"`  // inserted in a request without history; the provider stores the text, so a second insertion would repeat it
 	AnchorRemoved  bool        `json:"gone,omitempty"`  // compaction removed the anchor
 	Superseded     bool        `json:"moved,omitempty"` // the anchor is gone, and a later block repeats the lessons
@@ -158,7 +159,7 @@ type LastTurn struct {
 
 // LoopState is the loop detector's memory. Package inject sets the fields.
 type LoopState struct {
-	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; at most one each
+	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with an inserted or withheld warning; a call gets at most one
 	Count       int             `json:"count,omitempty"`  // loops found
 	DeltaState  []byte          `json:"delta,omitempty"`  // detector state for delta requests without the history
 }
@@ -177,7 +178,7 @@ func (r *Record) Snapshot() *Record {
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
 	name := r.Name
-	if name == "" { // the record is lost, and echoes found the session; feedback can name the ID
+	if name == "" { // echoes found the session, but the store has no record; feedback can use the ID as the name
 		name = r.ID.String()
 	}
 	return &Record{

@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// WasServedElsewhere reports whether another replica has probably served some turns. If so, the request does not
-// continue this record's list (as after compaction), or has several answers after the list, or has one answer although
-// this replica has seen no reply.
+// WasServedElsewhere reports whether another replica has probably served some turns: the request does not continue this
+// record's list (as after compaction), or has several answers after that list, or has one answer although this replica
+// has seen no reply.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false
@@ -89,7 +89,8 @@ func (r *Record) mergePicks(n *Record) {
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// startedBefore reports whether r began before n. The earlier record decides the control coin and the baseline.
+// startedBefore reports whether r began before n. The earlier record decides whether the unit gets no lessons at all
+// (control), and the expected reward.
 func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)

@@ -6,12 +6,12 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolved is a request's session. Pass the value to RecordReply and RecordEnd.
+// Resolved is a request's session, and how Resolve found it. Pass the value to RecordReply and RecordEnd.
 type Resolved struct {
 	ID            ID
 	Name          string // from the client, else from precept
 	Method        Method
-	New           bool      // no store has the session
+	New           bool      // this request begins the session
 	SharedName    bool      // several conversations may share the name; see Record.SharesItemsWith
 	Echoes        []EchoKey // new keys, to be stored for other replicas
 	EqualSessions []ID      // sessions with equal histories that fit the request, including the chosen one
@@ -26,6 +26,7 @@ type Resolved struct {
 	prefill           string        // beginning of the answer, from the client
 }
 
+// listMark describes a request's message list.
 type listMark struct {
 	hash  uint64
 	items int
@@ -48,7 +49,7 @@ func (r *Resolved) key(k string) EchoKey {
 }
 
 // detailKey returns the key for a detail: repeating content in a conversation, for all clients in the tenant. A detail
-// never finds a session, but separates sessions with a key in common.
+// never finds a session. Details only decide between sessions that share another key.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }
@@ -60,7 +61,8 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release drops the request and no longer reads its bytes. Before that, Release computes the topic for RecordReply.
+// Release drops the request, so that the caller can reuse the body. RecordReply needs the topic, so Release computes
+// the topic first.
 func (r *Resolved) Release() {
 	r.topicHash()
 	r.req = nil
@@ -70,6 +72,7 @@ func (r *Resolved) useClaimedName(c Claim) {
 	r.ID, r.Name, r.Method = r.scope.scopedID(c.Namespace, c.Session), c.Session, c.Method
 }
 
+// transcriptKey holds the scope and two hashes: for the system prompt, and for the beginning of the only message.
 type transcriptKey struct {
 	scope        Scope
 	system, head uint64

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// SharesItemsWith reports whether the request contains a new item from the last turn, or has that turn's list.
-// SharesItemsWith returns true if nothing can be compared: no turn, no item, or a delta request.
+// SharesItemsWith reports whether the request contains an item that was new in the last turn, or has the last turn's
+// list. SharesItemsWith returns true if nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -44,7 +44,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 }
 
 // ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt that one of
-// the conversation's agents uses. Such a request contains the anchors for the inserted blocks.
+// the conversation's agents uses. Such a request contains the messages with inserted blocks, so the caller must insert
+// the blocks again.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)

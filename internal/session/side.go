@@ -60,6 +60,7 @@ func (r *Record) isSameAgent(req *wire.Request) bool {
 	return system && continues || onlyAdded && (system || continues)
 }
 
+// maxAgents bounds the lists of system prompts in Agents.
 const maxAgents = 8
 
 func (r *Record) addAgent(req *wire.Request) {
@@ -73,7 +74,8 @@ func (r *Record) addAgent(req *wire.Request) {
 }
 
 // addTools stores the tools of the first agent, or of a different agent that continues the conversation. A longer list
-// from the same agent is also stored. A shorter list is not stored, because the agent will leave that mode again.
+// from the same agent is also stored. A shorter list is not stored, because the agent is expected to send the longer
+// list again.
 func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {

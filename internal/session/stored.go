@@ -24,7 +24,7 @@ var (
 	ErrDiskFull = errors.New("the disk is full")
 	// ErrDamaged means that a stored value cannot be read, now and later.
 	ErrDamaged = errors.New("a stored value is damaged")
-	// ErrParkingFull means that too much feedback arrived before its exchanges and waits for them.
+	// ErrParkingFull means that too much feedback is waiting for exchanges that are not stored yet.
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
@@ -49,11 +49,11 @@ type Row struct {
 	Seen           time.Time
 	Closed         bool
 	StartedOffline bool // copied from Record.State.StartedOffline; the stored session's row replaces this row
-	IsUnit         bool // other sessions use the record's coins and picks; concurrent writes merge with MergeRows
+	IsUnit         bool // other sessions use the record's random decisions and lessons; concurrent writes merge with MergeRows
 	Data           []byte
 
-	Exchanges int  // stored exchanges in a due session; 0 if unknown
-	Unrated   bool // a due session is known to have no feedback and the feedback state 0
+	Exchanges int  // stored exchanges in a due session, one old enough to close; 0 if unknown
+	Unrated   bool // a due session has no feedback, and FeedbackState 0; false if the store does not know
 }
 
 // Echo records that an echo key occurred in a session.
@@ -94,13 +94,13 @@ type SettledState struct {
 	Version  int64 // 0 means not closed yet
 	Rewarded bool
 	Reward   float64 // valid if Rewarded
-	Tier     int
-	Frozen   []byte // assignment when the session closed; every correction starts from it
+	Tier     int     // rank of the reward's source: 1 a person, 2 a verifier, 3 the traffic
+	Frozen   []byte  // assignment when the session closed; every correction starts from it
 }
 
 // Settlement is one atomic step that counts a session. If the session's SettledState still has version From, the store
 // adds the deltas to the tenant's counters, and To becomes the SettledState with version From+1. If feedback arrived
-// after FeedbackState, the session stays unsettled.
+// after the version FeedbackState, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -110,7 +110,8 @@ type Settlement struct {
 	FeedbackState int64
 }
 
-// DeadLetter marks a session or an exchange after a panic. A marked session is neither due nor unsettled until Readmit.
+// DeadLetter marks a session or an exchange after a panic. The store lists a marked session as neither due nor
+// unsettled until Readmit.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
@@ -146,7 +147,7 @@ var ErrUnknownPosition = errors.New("the position in the list is unknown; start 
 
 // ListRange selects a part of a list.
 type ListRange struct {
-	Since, Until time.Time // Since <= when < Until; zero means no bound
+	Since, Until time.Time // Since <= time < Until; zero means no bound
 	After        string    // previous page's Page.Next; "" is the start
 	Limit        int
 	OldestFirst  bool // sessions only

@@ -8,17 +8,19 @@ import (
 )
 
 // An agent with a long history asks for a summary in a side request, and begins a new list with the summary as the
-// user's words. If the new list has no old call or answer, only lines in the summary show the session.
+// user's words. If the new list has no old call or answer, only lines in the summary identify the session. All lengths
+// are in bytes.
 const (
-	minSummaryLine        = 48 // identifies a session together with the next line
-	minLoneSummaryLine    = 80 // identifies a session alone
+	minSummaryLine        = 48 // two successive lines of this length identify a session
+	minLoneSummaryLine    = 80 // one line of this length identifies a session
 	maxReplySummaryKeys   = 64 // indexed per reply to a side request; thoughts may precede the summary
 	maxRequestSummaryKeys = 8  // looked up per request
 	summaryBytes          = 64 << 10
 )
 
-// summaryKeys returns keys for a text's first long lines. A very long line has a key, and so has a pair of successive
-// long lines. A single shorter line has none, because all of an agent's summaries may share it as a heading.
+// summaryKeys returns keys for a text's first long lines: a key for each line of minLoneSummaryLine bytes or more, and
+// for each two successive lines of minSummaryLine bytes or more. A single shorter line has no key, because it may be a
+// heading in all of an agent's summaries.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {

@@ -15,7 +15,7 @@ type Threader struct {
 	heads heads
 }
 
-// NewThreader returns an empty Threader. entropy names new sessions.
+// NewThreader returns an empty Threader. entropy returns random bytes for a new session's name.
 func NewThreader(entropy func() [16]byte) *Threader { return newThreader(entropy, 400_000, 65_536) }
 
 func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
@@ -52,6 +52,7 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.at)
 }
 
+// countReply counts a complete reply to a main request, and returns the reply's number.
 func (t *Threader) countReply(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,6 +81,7 @@ func (t *Threader) hasReplied(id ID) bool {
 	return h != nil && h.replies > 0
 }
 
+// hasFailed reports whether the session's newest request ended without a complete reply.
 func (t *Threader) hasFailed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,6 +89,6 @@ func (t *Threader) hasFailed(id ID) bool {
 	return h != nil && h.continued && h.inFlight == 0
 }
 
-// Lookup asks the store which sessions own the keys, newest first. A request calls Lookup at most once, without a lock
-// held, and only for keys unknown to memory. Lookup may be nil.
+// Lookup asks the store which sessions have the keys, newest session first. Resolve calls Lookup at most once, without
+// holding a lock, and only with keys missing in the Threader's index. Lookup may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID

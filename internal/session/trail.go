@@ -12,14 +12,14 @@ import (
 type trail struct {
 	resolved  *Resolved // request's session so far
 	claim     Claim
-	excluded  ID  // session to ignore, because the request's keys already belong to it
+	excluded  ID  // session to ignore, although it has the request's keys
 	maxEchoes int // 0 means maxTrail
 }
 
 type trailKey struct {
 	key    EchoKey
-	method Method // method if the key finds a session
-	weak   bool   // the key may occur in every run by the agent
+	method Method // Resolved.Method if the key finds a session
+	weak   bool   // every run of the agent may have the key
 	unique bool   // the key counts only if one session fits best; see candidates
 }
 
@@ -29,7 +29,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Namespace != NamespaceConversation { // the provider keeps such a conversation; only a reply id is better evidence than its name
+	if t.claim.Namespace != NamespaceConversation { // of all echoes, only a reply id is better evidence than the name of a conversation object
 		yielded, limit := 0, cmp.Or(t.maxEchoes, maxTrail)
 		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < limit; i-- {
 			echoes := t.resolved.req.EchoKeys(i)
@@ -69,8 +69,8 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 // longAnswer is the minimum length for a text, or for a call's arguments, to identify a conversation.
 const longAnswer = 64
 
-// newestAnswerKeys returns keys for the newest answer that do not depend on the conversation's beginning, because a
-// program may rewrite the first message every turn and replace missing call ids.
+// newestAnswerKeys returns keys for the newest answer. They do not depend on the conversation's beginning, because a
+// program may rewrite the first message every turn.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
@@ -101,9 +101,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys for calls, results and the user's words, newest first. They separate runs with the same counted
-// ids. New content has no key, because no session has this content yet. An agent may reword the history, so details are
-// compared only if several sessions remain.
+// details returns keys for calls, results and the user's words, newest first. These keys distinguish runs with the same
+// counted ids (such as call_1). New content has no key, because no session has this content yet. An agent may reword
+// the history, so details are compared only if several sessions fit the request.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)

@@ -19,14 +19,14 @@ type transcript struct {
 	id              ID
 	size            int // newest text's length in bytes
 	insertionPoints [maxInsertionPoints]insertionPoint
-	list            uint64   // newest list's hash
+	list            uint64   // hash of the newest request's message list
 	answer          []string // newest answer's first lines
 	unanswered      bool     // the newest text has no answer yet
 	extended        bool     // the conversation was continued at least once
 }
 
-// insertionPoint is a position near a text's end, before the end of a template, where the next text may insert the
-// answer.
+// insertionPoint is a position near the end of a text, such as before a template's last lines, where the next text may
+// contain the answer.
 type insertionPoint struct {
 	at            int
 	before, after uint64 // hashes of the surrounding text
@@ -41,7 +41,7 @@ const (
 	answerLines          = 4       // stored lines per answer
 	maxAnswerLine        = 80      // in bytes
 	minAnswerLine        = 12      // in bytes
-	maxComparedBytes     = 8 << 20 // bytes that a request may compare, in addition to twice the request's size
+	maxComparedBytes     = 8 << 20 // bytes hashed per request, in addition to twice the text's length
 )
 
 type transcripts struct {
@@ -67,7 +67,8 @@ func findInsertionPoints(text string) (seams [maxInsertionPoints]insertionPoint)
 	return seams
 }
 
-// candidatesOf returns the conversations with the highest score for the text, and stores the text in the first.
+// candidatesOf returns the conversations with the highest score for the text. The text becomes the first conversation's
+// newest text.
 func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +83,8 @@ func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// bestMatches returns the conversations with the highest score for the text. Without a match, bestMatches returns a
-// conversation with a newest list equal to the request's list.
+// bestMatches returns the conversations with the highest score for the text. Without a match, bestMatches returns the
+// conversation with the same newest list, if any: the request is then a retry.
 func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
@@ -136,6 +137,7 @@ type prefixes struct {
 	sums           map[int]uint64 // by prefix length
 }
 
+// spend reports whether n more bytes may be read.
 func (p *prefixes) spend(n int) bool {
 	p.remainingBytes -= n
 	return p.remainingBytes >= 0

@@ -10,17 +10,17 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind is how a main request relates to the previous turns.
+// TurnKind says how a main request (a request in the conversation, not a side request) relates to the previous turns.
 type TurnKind uint8
 
 // Kinds of main requests.
 const (
-	NewTurn TurnKind = iota // the list is new
-	Retry                   // the same list without a complete reply: no new turn
-	Repeat                  // the same list after a complete reply: a turn without new content
+	NewTurn TurnKind = iota // the message list is new
+	Retry                   // the same list again, without a complete reply in between; not a new turn
+	Repeat                  // the same list again, after a complete reply; a turn without new content
 )
 
-// Begin stores a main request's properties, and returns the request's kind. A retry does not change the turn count.
+// Begin adds a main request to the record, and returns the request's kind. A retry does not change the turn count.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back
 		now = r.Identity.Seen.Add(time.Microsecond)
@@ -59,9 +59,9 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 // to the last answered list is new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
-// KeepsIndices reports whether req has the previous turn's items at the old indices, judged by that turn's reply and
-// new content. The result is also true for a list that still has a single message. Call KeepsIndices after Begin and
-// before SetLastTurn.
+// KeepsIndices reports whether req has the previous turn's items at the old indices: the previous reply follows them,
+// or the previous turn's new items have the old indices. The result is also true for a list that still has a single
+// message. Call KeepsIndices after Begin and before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -84,7 +84,7 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 
 const (
 	maxReplyKeys  = 8 // keys per reply
-	maxReplyItems = 4 // searched items; a Responses reply has several
+	maxReplyItems = 4 // items searched for a reply; a Responses API reply has several
 )
 
 const (
@@ -93,8 +93,8 @@ const (
 	maxCallBytes = 12 << 10 // bytes for all calls
 )
 
-// AddReply adds the reply to a main request. The record keeps the reply's calls for requests that carry only the
-// outputs.
+// AddReply adds the reply to a main request. The record keeps the reply's calls for delta requests, which contain only
+// the outputs.
 func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -128,6 +128,8 @@ const hashedArgsPrefix = `{"sha256":"`
 // HasHashedArgs reports whether a hash replaces the call's arguments.
 func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgsPrefix) }
 
+// dropCalls drops the oldest calls beyond maxCalls and maxCallBytes. A call needs about 40 bytes in addition to the
+// strings.
 func (r *Record) dropCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.Thread.CallOrder) {
@@ -144,8 +146,8 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// IsNewItem reports whether the session sends item i for the first time, as far as the record knows. A new item is in
-// the new part of req, and was not in the previous request's new part. Call IsNewItem before SetLastTurn.
+// IsNewItem reports whether the session sends item i for the first time, as far as the record knows. A new item has an
+// index of at least req.FirstNew, and was not new in the previous request. Call IsNewItem before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
@@ -157,20 +159,20 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// IsNewResult is like IsNewItem, for a tool result in item i. If an agent adds words after an old result, only the item
-// is new.
+// IsNewResult is like IsNewItem, for a tool result in item i. If an agent adds words after an old result, the item is
+// new, but the result is not.
 func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	from := req.FirstNew()
 	if i < from {
 		return false
 	}
 	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.FirstNew+len(r.Thread.LastTurn.Items) {
-		return true // a reply came in between; servers with counted calls may repeat the id
+		return true // a reply came in between; a server that counts call ids may repeat one
 	}
-	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // unknown beyond maxNewItems
+	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // a full list may lack the call
 }
 
-// maxNewItems bounds LastTurn.Items. A first request may carry a long history without a reply.
+// maxNewItems bounds LastTurn.Items, because a first request may contain a long history.
 const maxNewItems = 64
 
 // SetLastTurn stores the request's new part as LastTurn.

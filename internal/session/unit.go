@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method for a run's record, which is not a conversation.
+// ByRun is the Method in a run's record. A run is not a conversation.
 const ByRun Method = "run"
 
 // NewRun returns a run's record. All sessions in the run use this record's coins (random decisions) and picks (chosen
@@ -24,7 +24,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the record with the session's coins. ok is false if the session has its own coins.
+// UnitID returns the ID of the run or parent session with the coins for this session. ok is false if the session has
+// its own coins.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -81,6 +82,7 @@ func MemberKey(tenant string, unit ID, number int) EchoKey {
 // RunEchoKey returns the echo key under which early feedback waits for a run.
 func RunEchoKey(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+NormalizeName(name)) }
 
+// memberStep is the maximum number of members per FindEcho call.
 const memberStep = 256
 
 // Member identifies a session, the unit and the unit's members, for feedback.
@@ -89,7 +91,7 @@ type Member struct {
 	Unit         ID // zero without a unit
 	UnitName     string
 	MemberNumber int
-	Members      int
+	Members      int // number of sessions in the unit, if this record is the unit's
 	Name         string
 	Run          string // run name, in the run's own row
 	Answered     bool   // an upstream answered a main request with success

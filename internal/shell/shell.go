@@ -17,13 +17,14 @@ import (
 // recover from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
-// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, because it may
-// separate names in a Windows path.
+// Characters before which unescape drops a backslash. Unlike Bash, unescape keeps a backslash before a letter, because
+// the backslash may separate names in a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
 )
 
+// maxDepth is the maximum depth for the parser. Deeper text is split at operators.
 const maxDepth = 64
 
 // maxNesting bounds how deep shells nest. bash -c "sh -c 'make'" nests two.
@@ -84,7 +85,7 @@ func depth(text string) int {
 	return deepest
 }
 
-// parsers pools parsers, because their 2 KB buffers exceed what most command lines need.
+// parsers holds parsers for reuse, because each allocates a 2 KB buffer, and most command lines are short.
 //
 //nolint:gochecknoglobals // a sync.Pool is safe for concurrent use, and holds no state between calls
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}

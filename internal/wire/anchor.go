@@ -8,7 +8,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor identifies a conversation item by content, because an agent sends the content again with the history.
+// Anchor identifies the conversation item with an inserted block (text from precept), so that every later request gets
+// the block at the same place. The content identifies the item, because an agent sends the content again with the
+// history.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // call id, for a tool result
 	Role   Role   `json:"role,omitempty"` // role, for other items
@@ -79,7 +81,7 @@ func (r *Request) position(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// matches reports whether item i equals the anchor's item. Nth does not count.
+// matches reports whether item i equals the anchor's item. matches ignores Nth.
 func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
@@ -200,6 +202,7 @@ func (r *Request) EchoKeys(i int) []string {
 	return keys
 }
 
+// textCallsHead begins the calls that smolagents appends to a text.
 const textCallsHead = "Calling tools:\n["
 
 func appendTextCallIDs(keys []string, text string) []string {

@@ -41,12 +41,12 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	r.readDelta(b, delta, whole)
 }
 
-// textItemIndex is the index for the first choice's text. Calls have indices from zero on, and further texts lower
-// ones.
+// textItemIndex is the replyItem index for the first choice's text. Calls have indices from 0 on, and texts in later
+// choices have indices below textItemIndex.
 const textItemIndex = -1
 
 // readOtherChoice keeps the text and call ids from a choice after the first. If the client continues with this choice,
-// they identify the next request.
+// text and ids identify the next request.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return

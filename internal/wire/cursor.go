@@ -51,8 +51,8 @@ type field struct {
 	dest *span
 }
 
-// findMembers stores the wanted members found in the object at v. The last of equal names counts. An absent member
-// leaves the destination unchanged.
+// findMembers stores the wanted members found in the object at v. If a name repeats, the last member is stored. An
+// absent member leaves the destination unchanged.
 func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {

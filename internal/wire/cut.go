@@ -88,7 +88,7 @@ func (r *Request) passage(parts []part) (p Passage, ok bool) {
 	return p, n > 0
 }
 
-// Cuts returns the body ranges for the passage bytes [from, to), one per part.
+// Cuts returns the body ranges for p.Text[from:to], one per part.
 func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	var cuts []Cut
 	for i, x := range p.parts {
@@ -146,6 +146,7 @@ func sortedCuts(cuts []Cut) []Cut {
 	return out
 }
 
+// appendWithout appends Body[from:to] without the cuts, and returns the cuts that extend beyond to.
 func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, []Cut) {
 	for len(cuts) > 0 && cuts[0].From < to {
 		if cuts[0].From > from {

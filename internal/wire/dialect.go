@@ -20,7 +20,7 @@ const (
 	Messages
 )
 
-// DialectOf returns the dialect for a POST to the path, which ends in /chat/completions, /responses or /messages.
+// DialectOf returns the dialect for a POST to the path, by the path's end: /chat/completions, /responses or /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):

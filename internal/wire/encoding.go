@@ -149,7 +149,7 @@ func (u *unpacker) Write(p []byte) {
 	u.input = nil
 }
 
-// Close ends the decoder: it reads io.EOF.
+// Close ends the decoder. The decoder's next read returns io.EOF.
 func (u *unpacker) Close() {
 	u.ended = true
 	u.stop()

@@ -24,7 +24,7 @@ type Result struct {
 	Block         int    // messages: tool_result index in the content; otherwise 0
 	InUserText    bool   // the result is user message text; Block is an observation's number, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // a result only because call and text repeat; the text is also in Item.UserText
+	Inferred      bool   // counts as a result because call and text repeat (see repeatedCall); the text is also in Item.UserText
 	MediaHash     uint64 // hash for images and files; 0 for none
 }
 
@@ -41,9 +41,9 @@ type Item struct {
 	Results       []Result
 	ProviderIDs   []string // ids for parts that the provider stores: calls that the provider answered, audio
 	LeadingBlocks string   // user: blocks from a second precept before the words
-	HasText       bool     // user: a block can be inserted before a text part
+	HasText       bool     // user: a text part exists before which a block can be inserted
 
-	textCall      Call   // user: text call that the user text answers
+	textCall      Call   // user: call written as text, answered by this item's text
 	textCallIndex int    // index of that call's item
 	steps         []step // user: steps in a growing message
 }
@@ -207,7 +207,7 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 }
 
 // memoizeCalls adds the calls in item i to the memo, and returns the call with the wanted id. If calls share an id, the
-// first call in the newest item counts.
+// memo has the first call in the newest item.
 func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
@@ -232,7 +232,7 @@ const generatedIDPrefix = "~"
 
 func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
 
-// GeneratedCallID returns the id for the nth call in item i, for a call without an id.
+// GeneratedCallID returns the id that item i's nth call gets if the client sent none.
 func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 
 // IsGeneratedID reports whether this package made the call id.
@@ -256,13 +256,14 @@ func setMissingIDs(calls []Call, i int) {
 	}
 }
 
+// hasCallID reports whether the tool result in item i names a call.
 func (r *Request) hasCallID(i int) bool {
 	results := r.resultsInItem(i)
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// CallEchoHash returns a hash for a call's name and arguments, to identify later requests if calls have no ids. The
-// hash ignores white space between JSON values.
+// CallEchoHash returns a hash over a call's name and arguments, by which a call without an id is found in a later
+// request. The hash ignores white space between JSON values.
 func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

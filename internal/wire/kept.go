@@ -6,7 +6,7 @@ import "bytes"
 type StoredItems[T ~[]byte] struct {
 	Dialect   Dialect // NoDialect: derived from the items
 	Items     []T     // JSON as in the list
-	From      int     // index of the first item in the list
+	From      int     // list index of Items[0]
 	ModelText string  // model's text before the items; may contain calls as prose
 }
 

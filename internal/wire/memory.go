@@ -94,7 +94,8 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 
 // parser returns a parser that continues at cp.end. The parser appends to the cp.list and cp.results arrays without a
 // copy, so a turn's cost does not grow with the conversation. Earlier requests read these arrays only up to the length
-// they know. Only one parser may append. If the conversation branches, findCheckpoint returns lists without room.
+// they know. Only one parser may append. If two requests continue from one checkpoint, findCheckpoint clips the second
+// request's lists, so that append copies them.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -103,6 +104,7 @@ func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	}
 }
 
+// turnCapacity is the spare capacity for the next turn's items and results.
 const turnCapacity = 8
 
 func withCapacity[T any](s []T) []T {
@@ -126,6 +128,7 @@ func (cp *checkpoint) listHash(list []byte) uint64 {
 	return d.Sum64()
 }
 
+// fixedCost is a checkpoint's size without the lists, in entries.
 const fixedCost = 16
 
 func (cp *checkpoint) size() int {
@@ -176,7 +179,7 @@ func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cp := *best // keeps the old isShared
+	cp := *best // cp.isShared: an earlier request has resumed here
 	cp.digest, best.isShared = found, true
 	if cp.isShared {
 		cp.list, cp.results = slices.Clip(cp.list), slices.Clip(cp.results)

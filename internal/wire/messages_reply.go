@@ -59,14 +59,14 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 		s := r.itemAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.setText(s, c.Args)
-		s.isComplete = true // until a delta brings input
+		s.isComplete = true // unless deltas with the input follow
 	case otherPart:
 		if id := shortText(b, p.id); id != "" {
 			r.itemAt(index).itemID = id
 		}
 		if bytes.HasSuffix(textBytes(b, member(b, v, "type")), []byte("_tool_use")) {
 			s := r.itemAt(index)
-			s.isHosted, s.isComplete = true, true // until a delta brings input
+			s.isHosted, s.isComplete = true, true // unless deltas with the input follow
 			r.setText(s, string(member(b, v, "input").of(b)))
 		}
 	case resultPart:
@@ -80,7 +80,7 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
 		if firstByteAt(b, piece) != '"' || piece.end-piece.start == 2 {
-			return // the first piece is often empty, and the only piece without arguments
+			return // the first piece is often empty, and a call without arguments has no other
 		}
 		s := r.callAt(index)
 		if s == nil {

@@ -28,7 +28,7 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// countedValue is like scanner.skipValue, and counts an array's elements: the parts or calls in an item or block.
+// countedValue is like scanner.skipValue, but counts the elements if the value is an array of parts or calls.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.skipValue(i, depth)
@@ -55,7 +55,7 @@ func (p *parser) item(start int) int {
 		from, field := i, unescapeBytes(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
-			p.results, blocks = p.results[:before], -1 // only the last of two contents counts
+			p.results, blocks = p.results[:before], -1 // if the key repeats, the last content is used
 		}
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case content && list:
@@ -81,7 +81,7 @@ func (p *parser) item(start int) int {
 		}
 		i, more = p.scan.nextElement(i, '}')
 	}
-	if p.dialect == Chat && call.empty() { // result for an older client's function
+	if p.dialect == Chat && call.empty() { // a function result in the older form has a name, but no call id
 		call = named
 	}
 	if string(p.stringAt(kind)) != "additional_tools" { // other items describe tools that the model can no longer call

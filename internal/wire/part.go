@@ -41,8 +41,8 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the content parts of item i. The last item's parts are cached, because one message may hold thousands
-// of results.
+// parts returns the content parts of item i. The result for the newest argument i is cached, because one message may
+// hold thousands of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1
@@ -111,7 +111,7 @@ func (it *Item) setUserText(b []byte, parts []part) {
 			if w := userWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // no block may precede a result
+		case resultPart: // a block must not precede a result, so only text after the results counts
 			it.HasText = false
 		case otherPart, callPart:
 		}

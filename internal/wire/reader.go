@@ -177,6 +177,7 @@ func (r *ReplyReader) Drop() {
 // droppedBody is the maximum length for a JSON body that is still read after Drop, for the call ids.
 const droppedBody = 16 << 10
 
+// eventOverhead is the number of bytes in an event, in addition to the text.
 const eventOverhead = 4096
 
 // Reply returns the reply so far. Call Reply once, at the end.

@@ -32,7 +32,7 @@ type Reply struct {
 	HostedArgs []string
 
 	texts     []string // messages in a reply that may have several
-	otherKeys []string // for ReplyEchoKeys: keys for further choices and for the calls' items
+	otherKeys []string // for ReplyEchoKeys: keys for choices after the first, and for the calls' items
 	echoKeys  []string // memo for keys
 }
 

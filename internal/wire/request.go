@@ -34,7 +34,7 @@ type Request struct {
 	Tools              []string // sorted names, with namespace members and additional_tools items
 
 	// SystemHash covers the system prompt and the leading system items. ListHash is an xxhash64 over the raw list and
-	// previous_response_id, which a retry repeats even in a different process.
+	// previous_response_id. A retry has the same ListHash, also in another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -43,7 +43,7 @@ type Request struct {
 }
 
 type requestMembers struct {
-	firstMember int
+	firstMember int  // offset of the first member's name
 	system      span // system or instructions
 	// misspelt is a member "system" or "instructions" in a different case, such as "System", accepted by some
 	// upstreams.
@@ -63,8 +63,8 @@ type requestScan struct {
 type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
-	decodedCallItems int              // items at the end of the list with their calls in calls
-	lines            itemLines        // lines in the item with the last located observations
+	decodedCallItems int              // number of items, from the end, with their calls in calls
+	lines            itemLines        // line offsets in one growing message
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
 	resultsByCall    map[uint64][]int32 // result indices by call id hash
@@ -98,6 +98,7 @@ type itemHash struct {
 	known bool
 }
 
+// entry is a list item's position and role.
 type entry struct {
 	start, end    int32
 	role          Role
@@ -112,8 +113,8 @@ type scannedResult struct {
 // maxBody is the longest body with offsets that fit into an int32.
 const maxBody = math.MaxInt32
 
-// Parse finds the list and the other members that precept needs. Parse copies only short strings. The error is an
-// *Uninspected.
+// Parse returns the request in body, with the positions of the message list and the other members that precept needs.
+// Parse copies only short strings. The error is an *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err

@@ -18,7 +18,8 @@ type sseReader struct {
 	afterCR bool
 }
 
-// keptBuffer bounds a buffer that is kept for the next event. A thousand streams may be open at once.
+// keptBuffer bounds the buffer that is kept for the next event, because a thousand streams may be open at the same
+// time.
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {
@@ -124,7 +125,7 @@ func reuse(b []byte) []byte {
 }
 
 // eventTemplate holds the last event's bytes around the text piece. Hundreds of events in a stream differ only in this
-// piece. A comparison takes a tenth of the time for a scan.
+// piece. A comparison takes a tenth of a scan's time.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem

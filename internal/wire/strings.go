@@ -10,6 +10,7 @@ import (
 // Strings make up nine tenths of a body. This file finds where strings end, and proves eight bytes at a time that
 // strings have no control characters and no invalid escapes.
 
+// Each constant repeats one byte eight times, to compare eight bytes in one operation.
 const (
 	ones        = 0x0101010101010101
 	highs       = 0x80 * ones

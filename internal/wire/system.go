@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// System is the system prompt's Edit.Item. The edit's text is appended to the prompt, which invalidates the provider's
-// prompt cache. A missing prompt is created.
+// System is the Edit.Item for the system prompt. Splice appends the edit's text to the prompt, or creates a missing
+// prompt. The provider's prompt cache for the conversation is then lost.
 const System = -2
 
-// Beginnings of a created prompt. The space before the colon distinguishes such a member from the client's. A prompt
-// with such a beginning gets no further text.
+// Beginnings of members and messages that precept creates. The space before the colon distinguishes such a member from
+// the client's. A member with such a beginning gets no further text.
 const (
 	createdContent      = `"content" :"`
 	createdSystem       = `"system" :"`

@@ -11,10 +11,10 @@ import (
 
 type taskTemplate struct {
 	harness     string
-	head        string   // begins the message; "" means every beginning
+	head        string   // begins the message; "" for any beginning
 	open        string   // line before the request; "" means the request follows the head
-	lead        string   // harness text between head and line; "" means every text
-	ends        []string // texts after the request; the first that occurs counts
+	lead        string   // occurs in any text between head and open; "" if that text does not matter
+	ends        []string // texts after the request; the first that occurs ends the request
 	endOptional bool     // if none of ends occurs, the request is the rest of the message
 	endOnly     bool     // one of ends must end the message, because nothing else shows the template
 }
@@ -73,7 +73,7 @@ var taskTags = [numTaskTags]taskTag{
 	{name: "issue_description", harness: "OpenHands", prefixes: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
 }
 
-// noteTags lists elements that a harness writes around the user's request.
+// noteTags lists elements that a harness writes before or after the user's request.
 //
 //nolint:gochecknoglobals // immutable
 var noteTags = [...]string{
@@ -307,7 +307,7 @@ func taskTagContent(words string) (inner string, ok bool) {
 
 // isHarnessText reports whether a harness wrote the text after the element <name>. A harness writes elements and
 // headings, not sentences. A person may also write a prompt in elements, often with <task> first, so elements after
-// <task> do not count.
+// <task> prove nothing.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
 	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)

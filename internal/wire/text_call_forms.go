@@ -72,7 +72,7 @@ func parseNamedTag(text string) (Call, bool) {
 }
 
 const (
-	maxTaggedBytes = 16 << 10 // in bytes
+	maxTaggedBytes = 16 << 10
 	maxTags        = 32
 )
 

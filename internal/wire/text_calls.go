@@ -122,8 +122,8 @@ func (r *Request) readTextCalls(it *Item) {
 // Only the loop detection uses such results (Result.Inferred), because an item's canonical hash must not change when a
 // later item arrives.
 
-// repeatedCall returns the call before a user item, if the list repeats call and text so often that the text must be
-// the call's result.
+// repeatedCall returns the call in the answer before a user item, if call and text occur together so often that the
+// text must be the call's result.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.UserText == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false

@@ -69,7 +69,7 @@ func StripUserText(text string) (words string, out []RemovedPiece) {
 	return words, out
 }
 
-// removedFunc gets each removed piece. removedFunc may be nil.
+// removedFunc is called with each removed piece. removedFunc may be nil.
 type removedFunc func(kind, piece string)
 
 func (r removedFunc) call(kind, piece string) {
@@ -162,9 +162,9 @@ func withoutWrappers(s string, removed removedFunc) string {
 	}, removed)
 }
 
-// cutAll removes pieces that begin with mark. ends returns the end mark and the kind for the piece at the beginning of
-// the argument, or "" for none. A missing end mark is searched only once, because many beginnings without an end would
-// otherwise take quadratic time.
+// cutAll removes pieces that begin with mark. cutAll calls ends with the text from each mark on. ends returns the text
+// that ends the piece, and the piece's kind, or "" if no piece begins there. A missing end is searched only once,
+// because many beginnings without an end would otherwise take quadratic time.
 func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed removedFunc) string {
 	var out strings.Builder
 	var missing []string
