@@ -127,7 +127,8 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// An error field in a file is a failure only if all keys belong to tool results.
+// A JSON object read from a file is content, even with an error field, unless all keys are such as tools write in
+// results.
 func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorBy("json:error"),
@@ -250,8 +251,8 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// The opencode run command has no user, but refuses with a user's words. Its sessions offer the tool todowrite without
-// the tool question, or quote the task.
+// Without a user, opencode refuses calls with the words that it uses for a user's refusal. Such sessions offer the tool
+// "todowrite" without the tool "question", or have the task in quotes.
 func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -317,7 +318,7 @@ func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 	})
 }
 
-// The text ends right after a word such as "running", and the search must not read further.
+// The text ends right after a word such as "running", and the search for such words must not read beyond the end.
 func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
@@ -334,7 +335,7 @@ func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	}
 }
 
-// The results count as equal, because the comparison ignores times.
+// A benchmark prints different times, but the comparison ignores times, so the results are equal.
 func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}

@@ -99,7 +99,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// Inspect reads a whole transcript, and Loops reads growing requests.
+// Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
 func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)

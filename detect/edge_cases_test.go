@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// Strings built when the script runs are not read.
+// A command that the script builds while it runs is not read.
 func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -69,7 +69,7 @@ func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	}
 }
 
-// In a file, the lines of a running command are content.
+// The same text, read from a file, is content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,

@@ -22,7 +22,8 @@ var (
 // ResultEnds returns a hash of the result's ends, or 0 if unknown.
 func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// ReadInFull counts the earlier results hashed by Loops, and the earlier results searched for lines about the failure.
+// ReadInFull returns how many earlier results a search for loops hashed, and in how many it searched for lines about
+// the failure (described).
 func ReadInFull(req *wire.Request) (hashed, described int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// Here the exit code is missing, hidden by a pipe, or inside other text.
+// The results have no exit code, or one that is hidden by a pipe or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{

@@ -127,7 +127,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	}
 }
 
-// Inspect reads a whole transcript, and Loops reads growing requests.
+// Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
 func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
@@ -151,7 +151,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	})
 }
 
-// A user turn is one message, and a call is two messages.
+// userTurnsBefore counts the user turns before step i. A user turn is one message, and a call with the result is two.
 func userTurnsBefore(s []testStep, i int) int {
 	n := 0
 	for _, step := range s[:i] {

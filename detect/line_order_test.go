@@ -8,7 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A shell mixes standard output and standard error. In a success, the agent may have sorted a listing differently.
+// A shell mixes standard output and standard error, so equal failures may have a different line order. In a success, a
+// different order may be what the agent wanted, such as a sorted listing.
 func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
 	for _, tc := range []struct {

@@ -21,7 +21,8 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// In a file such as fine.txt, each command has a line with "$ " and the command, the output, and a line with "=".
+// forEachOutput calls fn with each command and output in a file such as fine.txt: a line with "$ " and the command, the
+// output, and a line with "=".
 func forEachOutput(t *testing.T, file string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""

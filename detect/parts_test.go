@@ -52,7 +52,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	}
 }
 
-// A list under a different key holds one command's words.
+// A list under the key "commands" holds several commands. A list under any other key holds one command's words.
 func TestCommandsOfAListAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",

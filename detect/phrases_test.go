@@ -159,7 +159,7 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line has a phrase and a test case. The test case's result depends on the phrase.
+// Each line in phrases.tsv and calls.tsv has a phrase, and a test case with a result that depends on the phrase.
 func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {

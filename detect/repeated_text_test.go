@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Texts from the model and the user alternate, without tools.
+// textTurns returns messages without tools, in which texts from the model and the user alternate.
 func textTurns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
@@ -81,7 +81,8 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	}
 }
 
-// A repeated user message may be recognised as a result.
+// If the model and the user repeat a pair of messages, package wire also reads the user's message as a result
+// (wire.Result.Inferred).
 func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})

@@ -12,7 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Results with different ends need not be hashed. Times, ids, blank lines and colours do not count.
+// Loops does not hash results with different ends, so equal results must have equal ends. Times, ids, blank lines and
+// colours do not count.
 func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The field flag is 1 for an error, -1 for a success, and 0 without a flag.
+// resultCase is a tool result with the judgement. errorFlag is 1 for an error, -1 for a success, and 0 without a flag.
 type resultCase struct {
 	name, tool, args, text string
 	errorFlag              int8

@@ -145,7 +145,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	}
 }
 
-// A result's call may be missing from the request.
+// The call of a result may be missing in the request. The recall function then returns the call.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")

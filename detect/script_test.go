@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The result has the codex format.
+// scriptResult returns a result in the form of a Codex program.
 func scriptResult(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -21,7 +21,7 @@ func commandResult(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A search without a match is not a failure if the command is a literal.
+// A search without a match is not a failure if the script has the command as a string literal.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, tc := range map[string]struct {

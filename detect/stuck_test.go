@@ -36,8 +36,8 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 	}
 }
 
-// The limits are five failures with the same message, six identical screens, or six answers without a new result. A
-// change, a wait or a user turn ends the count.
+// A loop is five failures with the same message, six identical screens, or six answers without a new result, although
+// the calls differ. After a change, a wait or a user turn, the count starts again.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	callsWith := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {

@@ -179,7 +179,7 @@ func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	}
 }
 
-// After the agent reports work, the same choice is a correction.
+// The same words are a correction after the agent reports that the work is done.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

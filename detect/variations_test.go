@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Variations differ in options, spelling or additional arguments. A different object or failure, a change, a user turn,
-// and many other calls end the count.
+// Variations of a call differ in options, spelling or additional arguments. A different object or failure, a change, a
+// user turn, and many other calls end the count.
 func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	t.Parallel()
 	const (

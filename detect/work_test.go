@@ -19,7 +19,7 @@ func shellCall(command, output string) toolCall {
 	return toolCall{"bash", string(args), output}
 }
 
-// Only the last result counts.
+// workRefs returns the references in the last call's result. Earlier calls are the history.
 func workRefs(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}

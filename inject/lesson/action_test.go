@@ -72,7 +72,8 @@ func TestActSetsStateAndPlan(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote no former_state, and sometimes quarantined with a hash for a paused lesson.
+// Earlier versions did not write former_state. They sometimes wrote a paused lesson as quarantined, with a content
+// hash.
 func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -167,7 +168,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 }
 
-// With a very small epsilon, the withheld arm would need more picks than a trial may have.
+// With a very small epsilon, a trial would need more picks than allowed to have enough withheld ones.
 func TestValidateRefusesTooSmallEpsilonOfTrialPlan(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {

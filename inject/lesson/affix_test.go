@@ -2,7 +2,8 @@ package lesson
 
 import "testing"
 
-// The keyword does not match a different word that begins or ends with the keyword.
+// An affix is a particle, article or preposition attached to a word. A keyword does not match a different word that
+// only begins or ends like the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string

@@ -87,7 +87,7 @@ func isApprovalStale(l *Lesson) bool {
 	return l.State.IsActive() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// The edit may leave lines with metadata.precept.
+// After an edit and the reverse edit, the file may have additional lines only in metadata.precept.
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
 	for _, pair := range [][2]func(*Lesson){

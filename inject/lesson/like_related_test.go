@@ -69,7 +69,7 @@ func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
 	}
 }
 
-// A term never matches if a text's stems cannot contain the term's token.
+// A term in related.txt can only match if the stems of some text contain the term's token.
 func TestEachRelatedTermCanMatch(t *testing.T) {
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)

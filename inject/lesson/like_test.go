@@ -62,7 +62,7 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
-// The bound holds for each half of likeness.tsv, so that the weights in like.go are not overfitted to one half.
+// Each half of likeness.tsv must reach the limits, so that the weights in like.go are not overfitted to one half.
 func TestSimilarityMatchesParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -282,7 +282,7 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// The other wording must share a word with the lesson.
+// The wording differs from the error pattern, but must share a word with the lesson.
 func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
@@ -380,7 +380,7 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 	}
 }
 
-// The other domains are not about programming.
+// The lessons and requests are from domains other than programming.
 func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	all := readParaphrases(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))

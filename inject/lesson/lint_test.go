@@ -30,7 +30,7 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-// The lesson miss is just beyond the check's limit.
+// The lesson in the field miss barely avoids the finding.
 func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)

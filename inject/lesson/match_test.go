@@ -383,7 +383,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// Beyond the limit, no lesson matches. A text that repeats a phrase shared by 3000 lessons stays below the limit.
+// Beyond maxWork, no lesson matches. A text that repeats a phrase shared by 3000 lessons stays below maxWork.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

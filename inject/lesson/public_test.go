@@ -193,7 +193,7 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 	}
 }
 
-// An invalid file is reported each time.
+// Each Load reports an invalid file.
 func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -349,7 +349,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 }
 
-// Only files that were valid before keep a lesson.
+// A file that becomes unreadable keeps its lesson only if the file was valid before.
 func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -378,7 +378,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 }
 
-// A trial ends after Picks uses. The plan must give at least 20 injected and 20 withheld picks.
+// A planned trial ends after Picks picks. At least 20 of them must be injected, and at least 20 withheld.
 func TestValidateLimitsPicksOfTrialPlan(t *testing.T) {
 	for _, tc := range []struct {
 		plan lesson.TrialPlan

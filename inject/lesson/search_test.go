@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A single injection pattern takes longer than all other parsing.
+// Running a single injection pattern takes longer than parsing the lesson.
 func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {

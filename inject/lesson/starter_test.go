@@ -31,7 +31,7 @@ func TestStarterLessonsHaveNoFindings(t *testing.T) {
 	}
 }
 
-// The last sentence often says what not to do.
+// Advice must not be truncated, because the last sentence often says what not to do.
 func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
 		fullText := strings.Join(textOf(l).Lines(1<<20), "\n")

@@ -327,7 +327,7 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	}
 }
 
-// The file's next version is read again.
+// After a panic, the next version of the file is read again.
 func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
