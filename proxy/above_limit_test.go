@@ -53,8 +53,8 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// The limits are limits.inspect_bytes and limits.items. The log reports an exceeded limit once. New user text above the
-// limit gets no lesson.
+// In a conversation above limits.inspect_bytes or limits.items, the first turn's block stays in every request, but new
+// user text gets no lesson. The log reports the exceeded limit once.
 func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{

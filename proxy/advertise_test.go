@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// If precept does not describe the commands to the model, precept does not search replies for commands.
+// To advertise the /lesson commands means to describe them to the model. If precept will not execute commands in the
+// reply, it does not advertise them.
 func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags  map[string]string

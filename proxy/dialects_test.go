@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the inserted block with the lesson one, escaped for a JSON string.
+// block is the inserted text for the lesson with the slug "one", escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
 // In the expected bodies, ^ is the block's position. All other bytes are the client's.

@@ -88,7 +88,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	}
 }
 
-// A metric counts each turn that is not stored.
+// Sessions keep their lessons without a durable store, and a metric counts each turn as not stored.
 func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, store.NullBackend{}, newBook(t, "one: alpha"), injectAll())

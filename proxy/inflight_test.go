@@ -29,7 +29,8 @@ func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer
 	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// The limit is limits.inspect_total_bytes. After the bodies are released, requests get lessons again.
+// limits.inspect_total_bytes bounds the bodies of all requests in progress. When bodies are released, requests get
+// lessons again.
 func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()

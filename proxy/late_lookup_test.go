@@ -28,8 +28,8 @@ func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// While the store is unreachable, a replica cannot find the session. The new session has no lessons and is excluded.
-// When the store responds again, the first session and block continue.
+// While the store is unreachable, a replica cannot find the session. It starts a session without lessons, which is
+// excluded from the experiment. When the store responds again, requests belong to the first session and have its block.
 func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()

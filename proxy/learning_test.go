@@ -173,7 +173,8 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 }
 
-// The retry has the client's original body, and precept injects nothing more into the session.
+// The upstream rejects the request with a lesson. precept then sends the client's original body, and injects nothing
+// more into the session.
 func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

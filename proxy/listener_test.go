@@ -71,7 +71,7 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// A new connection is accepted although no client closes a connection.
+// The slot becomes free when a request ends, although the client keeps the connection open.
 func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

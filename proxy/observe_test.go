@@ -91,7 +91,7 @@ func spanAttributes(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The span has a parent, the lessons and the token counts.
+// The span has names, numbers and hashes, such as lessons and token counts, but no text from the conversation.
 func TestSpanOfTurnHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

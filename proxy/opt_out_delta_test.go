@@ -12,8 +12,9 @@ import (
 	"precept/store"
 )
 
-// In a request with previous_response_id, the result's call is in an earlier request. The call may be too long for the
-// record, or may have arrived before a restart.
+// A request with previous_response_id contains a tool result without the call. If the session's record does not have
+// the call's arguments, because they are long or precept was restarted, the call may have named an opted-out path, and
+// precept opts the turn out.
 func TestResultWithoutItsCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

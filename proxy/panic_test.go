@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// After a panic, a response that has started is broken off.
+// If the response has started before the panic, the client sees it end early.
 func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -114,7 +114,7 @@ func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	}
 }
 
-// All production files must log through the function that adds the request id.
+// The test also checks that each production file logs through Options.log, which adds the request id.
 func TestPanicLogContainsRequestID(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

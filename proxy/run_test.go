@@ -222,7 +222,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// If some members did not opt out, the stored run has their picks.
+// A stored run has the picks (lessons chosen for a session) of the members that did not opt out.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -259,7 +259,8 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	}
 }
 
-// The upstream accepts only the request without lessons. The other members still get lessons.
+// The upstream accepts only the member's request without lessons. precept notes the refusal in the run's record, and
+// the other members still get lessons.
 func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// The sub-agent's task is an argument in a tool call in an active session. If two sessions made such a call, or if the
-// session opted out, the sub-agent does not share the unit.
+// precept recognises the calling session by a tool call that contains the sub-agent's task. A unit is a set of sessions
+// with the same random choices. If two sessions made such a call, or if the session opted out, the sub-agent does not
+// share the unit.
 func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

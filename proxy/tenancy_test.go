@@ -64,7 +64,7 @@ func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// Clients with different keys may have the same sequential call id.
+// The sessions of clients with different keys stay separate even if the clients send equal call ids.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, nil)

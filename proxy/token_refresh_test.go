@@ -97,7 +97,8 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	}
 }
 
-// A model may give the same answer to a different user.
+// With a different credential, an equal answer text is no evidence, because a model may give the same answer to two
+// users.
 func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	bodyOf := func(list ...string) string {
 		var messages []obj
@@ -163,7 +164,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 }
 
-// The id in the reply is a call, item or response id.
+// A random id (of a call, an item or a response) cannot occur in another conversation, unlike a sequential one.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {

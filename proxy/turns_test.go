@@ -128,7 +128,8 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// The upstream gets the same bytes in each try, a loop is counted once, and each turn has one complete exchange.
+// The upstream gets the same bytes in each try. precept counts a turn's loop only once, and stores one complete
+// exchange for each turn.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },

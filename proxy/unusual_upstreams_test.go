@@ -219,7 +219,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	}
 }
 
-// The proxy must not repeat such a request, because the upstream may have read it.
+// The proxy must not repeat a request after the connection has broken, because the upstream may have read the request.
 func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(n int, c net.Conn, r *http.Request) bool {

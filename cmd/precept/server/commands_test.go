@@ -53,7 +53,7 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	}
 }
 
-// PrivateKinds finds personal data as well.
+// A lesson may contain an email address, so only PrivateKinds finds personal data.
 func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
@@ -89,7 +89,7 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// precept makes no random assignment for a session without a matching lesson.
+// A session without a matching lesson has no random assignment, so the export has no line for it.
 func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
@@ -131,7 +131,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key in want has the assignment kind and a lesson, or no lesson if the whole session is assigned.
+			// A key in want is "KIND SLUG". The slug is empty for the assignment of the whole session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
@@ -171,7 +171,7 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	}
 }
 
-// Follow starts the next run after the interval.
+// Each run panics, and Follow starts the next run after the interval.
 func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // a Distiller without a store panics

@@ -22,9 +22,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// The mode distill.gate: auto has started the trials. A harmful lesson stays on trial, but is archived if the
-// always-valid interval shows harm before the evaluation. Trials with too few picks and a user's trials are not
-// changed.
+// distill.gate: auto has started the trials. A lesson that the evaluation proves harmful stays on trial. A lesson is
+// archived if the interval that is valid at any time shows harm before the evaluation. Trials with too few picks, and
+// trials started by a user, do not change.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"precept/configs"
 )
 
-// A run file from a foreign repository could redirect requests to a different machine.
+// A run file in a cloned repository could redirect requests to a different machine.
 func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"

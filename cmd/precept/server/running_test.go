@@ -38,8 +38,8 @@ func (s *runningServer) postAdmin(path, body string) string {
 	return answer
 }
 
-// The report counts a rating, and a forgotten session is in no list and no export. A command exports the same lines
-// from the store.
+// The report counts a posted rating. A forgotten session is in no list and no export. The export command writes the
+// same lines as the server.
 func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -237,7 +237,8 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 }
 
-// If a lesson file becomes invalid, the lesson's previous text stays in effect.
+// The server replaces the crashed server's run.json, and reads the lessons once their directory exists. If a lesson
+// file becomes invalid, the lesson's previous text stays in effect.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")

@@ -10,7 +10,7 @@ import (
 	"precept/configs"
 )
 
-// The directory paths are spelled differently.
+// They share the lessons even if their paths to the directory are spelled differently.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---

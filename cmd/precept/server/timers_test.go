@@ -54,7 +54,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// The change may restore an earlier file. A faulty configuration is reported and changes nothing.
+// A change back to an earlier version of the file takes effect, too. A faulty file is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -127,7 +127,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	})
 }
 
-// The proposals are quarantined.
+// A proposed lesson is quarantined until a person approves it.
 func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposedStates := func(t *testing.T) (states []lesson.State) {

@@ -13,7 +13,7 @@ import (
 	"precept/configs"
 )
 
-// The log does not contain the panic text.
+// The log reports the panic without the text, which could quote a request.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
