@@ -17,8 +17,8 @@ import (
 	"precept/store"
 )
 
-// An account as text is "admitted = stored + spooled + incomplete + dropped". A stub is an incomplete exchange without
-// content.
+// After each crash, turn 1 is complete, turn 3 was abandoned, and turns 2 and 4 have stubs (incomplete exchanges
+// without content). Accounts are compared as "admitted = stored + spooled + incomplete + dropped".
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -198,7 +198,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 
 func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // the outbox continuously deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // so small that delivered rows are deleted all the time
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {

@@ -30,8 +30,8 @@ type (
 	}
 )
 
-// Archive is the store's read side: session and sample lists, searches, and transcripts. It hides sessions that opted
-// out after they were stored.
+// Archive is the store's read side: session and sample lists, searches, and transcripts. It hides stored sessions and
+// turns that newer opt-out rules (for agents, tenants and file paths) forbid to store.
 type Archive struct {
 	now       func() time.Time
 	backend   archiveBackend
@@ -67,7 +67,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// reportIfDamaged reports whether err means that the session has a damaged exchange, and then calls Hooks.OnDamage.
+// reportIfDamaged calls Hooks.OnDamage and returns true if err means that the session has a damaged exchange.
 func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false

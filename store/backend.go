@@ -12,6 +12,7 @@ import (
 	"precept/internal/session"
 )
 
+// writeLimit is the time limit for one delivery, for one published write, and for the last writes when precept stops.
 const writeLimit = 10 * time.Second
 
 // Backend stores sessions, exchanges and feedback.

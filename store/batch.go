@@ -25,9 +25,9 @@ type batch struct {
 
 	// The next four fields are for the outbox only.
 	stubs    []outbox.Stub    // turns in progress, without content
-	endedIDs []string         // ended turns with a stub in the outbox
+	endedIDs []string         // exchange ids of ended turns with a stub in the outbox
 	dropped  map[string]int64 // dropped exchanges by reason
-	scrub    bool             // the file must not keep the deleted stub for an opted-out turn
+	scrub    bool             // a turn with a stub opted out, so the stub's bytes must leave the outbox file
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns in progress when the program ended
@@ -76,16 +76,15 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	return int64(before - len(b.signals))
 }
 
-// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay for the account; the writer
-// skips exchanges in a session with a tombstone.
+// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay, because the account must count
+// them; the writer does not store them, because the session has a tombstone.
 func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && match(g.Ref.ID) })
 }
 
-// reset empties the batch. Unless an outage made the lists long, reset keeps their memory: many batches per second
-// would otherwise be garbage.
+// reset empties the batch. The next batch reuses the lists' memory, unless an outage made the lists long.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flushNumber: b.flushNumber}
@@ -109,6 +108,7 @@ func (b *batch) merge(later *batch) {
 	b.lastSequence, b.flushNumber = later.lastSequence, later.flushNumber
 }
 
+// newestRows returns each session's last row.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
@@ -141,7 +141,8 @@ type sessionParts struct {
 }
 
 // encodeRows encodes the batch as one outbox row per session. The documents are slices of grown, which is buf or a
-// larger buffer. encodeRows drops and counts exchanges that panic while encoding (guarded returns false).
+// larger buffer. guarded runs f, and returns false if f panics; encodeRows drops and counts exchanges that panic while
+// encoding.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -156,6 +157,7 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 		}
 		return parts
 	}
+	// size estimates the encoded bytes, with 64 or 32 bytes for a part's times, flags and lengths.
 	size := 0
 	for i := range b.exchanges {
 		x := &b.exchanges[i]
@@ -226,8 +228,8 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// addRow decodes an outbox row into the batch. If the row does not decode, addRow counts the row's exchanges in
-// damagedCount, and its stubs in undecodableStubCount.
+// addRow decodes an outbox row into the batch. If the row does not decode, addRow counts the exchanges in damagedCount,
+// or the stub in undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch

@@ -18,7 +18,7 @@ const (
 	MaxRows             = 200
 	maxRowsRead         = 5_000                  // session rows read
 	maxSessionsSearched = 1_000                  // sessions with exchanges read
-	searchTimeLimit     = 750 * time.Millisecond // no page is read later, so that an answer takes less than a second
+	searchTimeLimit     = 750 * time.Millisecond // time after which no further page is read, so that a query takes less than a second
 )
 
 // SessionQuery selects sessions, newest first. An empty field selects all.
@@ -59,7 +59,7 @@ func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
 
-// Fates returns the lesson fates that a query can ask for.
+// Fates returns the lesson fates that a query can ask for. A fate is what happened to a lesson in a session.
 func Fates() []string {
 	return []string{FateMatched, FateTreated, FateInjected, FateWithheld, FateControl}
 }
@@ -67,7 +67,7 @@ func Fates() []string {
 // The lesson fates that a query can ask for. A matched lesson also has one of the other fates, or was not picked.
 const (
 	FateMatched  = "matched"
-	FateTreated  = "treated" // matched outside control sessions
+	FateTreated  = "treated" // matched, but not in a control session (a session without lessons, for comparison)
 	FateInjected = "injected"
 	FateWithheld = "withheld"
 	FateControl  = "control" // matched in a control session
@@ -211,8 +211,8 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// BrowseOrdered lists the sessions in recent that a query selects, ordered by compare; ties keep their order.
-// BrowseOrdered ignores Since, Until and Text. After is Next from an earlier ordered list.
+// BrowseOrdered lists the sessions in recent that a query selects, ordered by compare. It ignores q.Since, q.Until and
+// q.Text. q.After is Next from an earlier ordered list.
 func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}
 	from := 0
@@ -271,7 +271,7 @@ func (q *SessionQuery) Selects(x *SessionItem) bool {
 	return withoutText.selectsWithTools(x)
 }
 
-// selectsWithTools is like Selects, but also checks Text.Tool if the row has every turn's tools.
+// selectsWithTools is like Selects, but also checks Text.Tool if the row lists the tools from every turn.
 func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))

@@ -12,12 +12,12 @@ import (
 // dropped, and feedback with these keys finds no session.
 const maxEchoes = 200_000
 
-// delayedPause is the pause between writes of rows with only changed counts or times.
+// delayedPause is the pause between two flushes that write rows with only changed counts or times.
 const delayedPause = time.Second
 
 // changeQueue holds changed sessions and new echo keys for the recorder. An echo key is a hash of an id or text by
-// which feedback finds a session. Keys stay in undelivered until the backend has them, so feedback always finds the
-// session.
+// which feedback finds a session; a flush is one run of the recorder. Keys stay in undelivered until the backend has
+// them, so feedback always finds the session.
 type changeQueue struct {
 	mu           sync.Mutex
 	dirty        []*Session      // rows for the next flush
@@ -102,7 +102,8 @@ func (q *changeQueue) heldKeys(request string) []session.Echo {
 }
 
 // drain removes and returns the changes for a flush, with the delayed sessions if delayedPause has passed or all is
-// true. Keys stay in undelivered; delivered is the backend's newest flush.
+// true. Keys stay in undelivered. flush is the number of the new flush, and delivered the number of the newest flush in
+// the backend.
 func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -202,7 +203,7 @@ func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
 	}
 }
 
-// undeliveredKeys holds keys from flushes that the backend does not have.
+// undeliveredKeys holds the keys from flushes that are not in the backend yet.
 type undeliveredKeys struct {
 	flushes []flushKeys
 	count   int

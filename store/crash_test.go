@@ -119,8 +119,9 @@ type modelTurn struct {
 	deliveredSince bool // a delivery has run since the last state change
 }
 
-// Events occur in any order. At the end, the backend has each written turn once and complete. It has one stub for each
-// turn that had a stub at a crash, and no opted-out turn. The account counts match.
+// The test runs random events: turns, deliveries, failures and crashes. At the end, the backend has each turn written
+// to the outbox, once and complete. It has one stub for each turn that had a stub at a crash, and no opted-out turn.
+// The account agrees with the backend.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

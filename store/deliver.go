@@ -14,24 +14,25 @@ import (
 )
 
 const (
-	epochEvery       = time.Second            // pause between checks of the backend's epoch
+	epochEvery       = time.Second            // pause between epoch checks (see epochReader)
 	syncEvery        = 5 * time.Second        // pause between backend syncs
-	releaseEvery     = time.Second            // pause between deletions of safe rows
-	startLimit       = 20 * time.Millisecond  // longest wait for the previous run's rows
+	releaseEvery     = time.Second            // pause between deletions of rows that the backend can no longer lose
+	startLimit       = 20 * time.Millisecond  // longest delivery in Open, for rows from the previous process
 	roundLimit       = 150 * time.Millisecond // longest time to read rows in one round
 	stopLimit        = 3 * time.Second        // longest delivery when stopping; the rest stays in the outbox
-	deliverNowBytes  = 2 << 20                // undelivered bytes for a delivery without a pause
+	deliverNowBytes  = 2 << 20                // undelivered bytes that start a delivery without a pause
 	readBytes        = 4 << 20                // most bytes read back for one delivery
-	minReadBytes     = 1 << 12                // smallest byte limit, after deliveries that took too long
-	startBytes       = 1 << 17                // byte limit while starting
+	minReadBytes     = 1 << 12                // smallest maxRead, after deliveries that took too long
+	startBytes       = 1 << 17                // most bytes read back for one delivery in Open
 	otherTenantBytes = 1 << 20                // bytes read per deliverOtherTenants call
-	growAfter        = 8                      // timely deliveries after which the byte limit grows again
+	growAfter        = 8                      // timely deliveries after which maxRead grows again
 	otherTenantRows  = 10_000                 // rows examined per deliverOtherTenants call
 	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies may lose the
 	// last seconds' writes.
 	safeAge = 15 * time.Second
 )
 
+// epochNote is the outbox note with the backend's last seen epoch.
 const epochNote = "epoch"
 
 // epochReader reveals when a shared backend has lost acknowledged data: Epoch returns a different value after each
@@ -69,6 +70,7 @@ type delivererLimits struct {
 	deliverInterval time.Duration // longest pause between deliveries (QueueOptions.DeliverEvery)
 }
 
+// delivererDue holds the earliest time for each next step; retry is for all steps, after a failure.
 type delivererDue struct{ deliver, retry, epoch, sync, release time.Time }
 
 type delivererPhase uint8
@@ -79,6 +81,8 @@ const (
 	stopping                       // rows are delivered without delay
 )
 
+// runRound delivers due rows, then syncs the backend and deletes safe rows. After a failure, it does nothing until
+// due.retry.
 func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if now.Before(s.due.retry) {
 		return
@@ -106,8 +110,8 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	}
 }
 
-// deliver writes the backlog to the backend, then the handoff's rows if a delivery is due. After a failure the next
-// call repeats all steps.
+// deliver writes the backlog (rows that only the outbox has) to the backend, then the handoff's rows if a delivery is
+// due. After a failure the next call repeats all steps.
 func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	if err := s.checkEpoch(ctx, now); err != nil {
 		return err
@@ -132,7 +136,7 @@ func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkEpoch delivers all outbox rows again if the backend has lost acknowledged data.
+// checkEpoch makes all outbox rows undelivered if a different epoch shows that the backend has lost acknowledged data.
 func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
@@ -166,7 +170,7 @@ func (s *deliverer) dropUndelivered() {
 	s.undelivered = batch{}
 }
 
-// catchUp delivers rows that only the outbox has, for a limited time.
+// catchUp delivers rows that only the outbox has. done is false if the time limit ended the delivery first.
 func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, maxBytes := roundLimit, int64(readBytes)
 	switch s.phase {
@@ -213,7 +217,7 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 	}
 }
 
-// deliverOtherTenants delivers other tenants' rows before those of tenants with a large backlog. Otherwise a 900 MB
+// deliverOtherTenants delivers rows from tenants without a large backlog, out of order. Otherwise one tenant's 900 MB
 // backlog would delay all tenants by half a minute. catchUp later delivers these rows again, without effect, and counts
 // the exchanges.
 func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error {

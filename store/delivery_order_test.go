@@ -8,7 +8,8 @@ import (
 	"precept/store"
 )
 
-// One tenant's backlog is from an outage. Each exchange is counted once.
+// After an outage, another tenant's exchange is delivered before most of one tenant's backlog. Each exchange is counted
+// once.
 func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10

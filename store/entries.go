@@ -23,7 +23,7 @@ type Entry struct {
 	Outcome    string   `json:"outcome,omitempty"` // result's outcome: ok, error, pending or refusal
 	Rule       string   `json:"rule,omitempty"`    // rule that found the outcome
 	Slugs      []string `json:"slugs,omitempty"`   // block's lessons, or withheld lessons
-	Loop       bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning
+	Loop       bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning, for an agent that repeats a call
 	Reinserted bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
 	Propensity float64  `json:"chance,omitempty"`  // withheld lesson's probability of injection
 	Why        string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
@@ -36,6 +36,7 @@ const (
 	KindError    = "error"
 )
 
+// maxTextBytes is the largest text in an Entry. EachPart returns longer texts.
 const maxTextBytes = 32 << 10
 
 func (e *Entry) truncate() {

@@ -19,7 +19,7 @@ const (
 	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
 	erasuresEvery   = time.Second            // pause between reads of other replicas' erasures (deletions)
-	completeErasure = time.Minute            // age at which an erasure is complete in the backend
+	completeErasure = time.Minute            // age at which an erasure is not repeated in the backend any more; see repeatErasure
 	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries wait meanwhile
 	erasureRetry    = 10 * time.Second       // pause before another replica's failed erasure is retried
 )
@@ -36,7 +36,7 @@ type deletionBackend interface {
 	session.Finder
 }
 
-// announcer is a shared backend's list of erasures.
+// announcer is a shared backend's list of erasures, the deletions that all replicas must repeat.
 type announcer interface {
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
 	// Erasures returns the erasures after a position.
@@ -153,6 +153,7 @@ func (d *sessionDeleter) membersOf(ctx context.Context, tenant string, id sessio
 	return all, err
 }
 
+// runInDeliverer passes run to the deliverer's goroutine, and waits for the result.
 func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan deletionResult, 1)
 	select {
@@ -189,8 +190,8 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 		ids[id] = true
 	}
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
-	// This look-up comes first, while memory still has the echo keys that connect posts with sessions. If the backend
-	// does not answer, nothing is deleted yet.
+	// This look-up comes first, while memory still has the echo keys that connect posted feedback with sessions. If the
+	// backend does not answer, nothing is deleted yet.
 	before, last, err := d.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return nil, 0, err
@@ -198,7 +199,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 	if found, n, err = d.deleteQueued(e, match); err != nil {
 		return found, n, err
 	}
-	// This look-up finds posts written during the first one. Tombstones reject later posts.
+	// The second look-up finds posts written during the first one. Tombstones reject later posts.
 	after, _, err := d.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return found, n, err
@@ -209,6 +210,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 	return found, n, err
 }
 
+// deleteQueued adds tombstones, and removes deleted sessions from memory, from all queues and from the outbox.
 func (d *sessionDeleter) deleteQueued(e *session.Erasure, match func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	d.deliverer.handoff.mu.Lock()
 	defer d.deliverer.handoff.mu.Unlock()
@@ -249,8 +251,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas. Announce before deleting: an unaware replica could write the
-// session again.
+// announce announces an erasure to the other replicas. Announce before deleting: until another replica knows of the
+// erasure, it can write the session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil
@@ -304,7 +306,7 @@ func (d *sessionDeleter) retryErasures(ctx context.Context, now time.Time) {
 }
 
 func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
-	d.tombstones.add(e) // before the erasure: if the erasure fails, no delivery contains a deleted session
+	d.tombstones.add(e) // before the erasure, so that no delivery stores a deleted session even if the erasure fails
 	defer d.tombstones.finish(e)
 	erasureCtx, cancel := context.WithTimeout(ctx, erasureLimit)
 	defer cancel()
@@ -342,6 +344,7 @@ func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, 
 	return nil
 }
 
+// scrubOutbox removes deleted rows' content from the outbox file, and deletes all damaged outbox files.
 func (d *sessionDeleter) scrubOutbox() error {
 	box := d.deliverer.handoff.outbox
 	if box == nil {
@@ -365,8 +368,8 @@ func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	}
 }
 
-// deleteByAge deletes old sessions and old parked feedback, if this is due. If the time limit ends the deletion, the
-// rest follows a second later.
+// deleteByAge deletes old sessions, and old feedback parked for an unknown session, if this is due. If the time limit
+// ends the deletion, the rest follows a second later.
 func (d *sessionDeleter) deleteByAge(ctx context.Context) {
 	now, age := d.options.Now(), time.Duration(d.retention.Load())
 	d.tombstones.correctClock(now)

@@ -24,15 +24,16 @@ const (
 // ExchangeCache holds the decoded exchanges for stored sessions. Pages, backtests, exports and the distiller read them
 // repeatedly. An ExchangeCache is safe for concurrent use.
 //
-// An entry's key contains the shard's write count and the deletion count, so no reader gets an entry from before a
-// write. Without other replicas, half the size is reserved for open sessions; see openDocuments.
+// Sessions are divided into shards by hash. An entry's key contains the shard's write count and the count of deletions,
+// so no reader gets an entry from before a write or a deletion. Without other replicas, half the size is reserved for
+// open sessions; see openDocuments.
 type ExchangeCache struct {
 	openDocs     *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	ttl          time.Duration
 	written      [writtenShards]atomic.Uint64 // write counts, by session hash
-	forgotten    atomic.Uint64                // deletions
+	forgotten    atomic.Uint64                // number of deletions
 	hits, misses atomic.Int64
 }
 
@@ -44,6 +45,7 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 		openBytes = 0
 	}
 	size -= openBytes
+	// ristretto needs about ten counters per entry; an entry is assumed to have eight exchanges.
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, []sample.Exchange]{
 		NumCounters: max(10*size/(8*exchangeCost), 100), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
 	})
@@ -141,6 +143,7 @@ func (c *ExchangeCache) invalidateAll() {
 	}
 }
 
+// dropOlder empties the cache, and drops open sessions without an exchange since the given time.
 func (c *ExchangeCache) dropOlder(before time.Time) {
 	if c == nil {
 		return

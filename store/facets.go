@@ -10,15 +10,16 @@ import (
 	"precept/internal/session"
 )
 
-// Recent holds the newest sessions in a time range. Recent.Facets counts the facets.
+// Recent holds the newest sessions in a time range.
 type Recent struct {
 	Sessions    []SessionItem
 	OldestStart time.Time // start of the oldest session read
 	Complete    bool      // the range has no older session
 }
 
-// Facets lists the values found in the selected sessions, with the number of sessions per value. A facet's counts
-// ignore the query's condition on that facet, so that a page can offer the other values.
+// Facets lists, for each property such as the agent (a facet), the values found in the selected sessions, with the
+// number of sessions per value. A facet's counts ignore the query's condition on that facet, so that a page can offer
+// the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of selected sessions
 	RowsRead    int           `json:"read"`    // sessions read
@@ -52,6 +53,7 @@ type LessonFacet struct {
 	Control  int    `json:"control"`
 }
 
+// dimension is a property with one condition in a query and one facet.
 type dimension struct {
 	queryValue func(*SessionQuery) string // value in the query; "" means all
 	values     func(*SessionItem) []string
@@ -182,6 +184,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	return f
 }
 
+// without returns the query without the condition on dimensions[dimension].
 func (q *SessionQuery) without(dimension int) SessionQuery {
 	out := *q
 	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag, &out.Length}[dimension] = ""
@@ -215,9 +218,10 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	}
 }
 
+// maxValueBytes is the longest value that a facet lists.
 const maxValueBytes = 256
 
-// rankValues returns a facet's values, most frequent first. It leaves out empty values and values too long for a query.
+// rankValues returns a facet's values, most frequent first. It leaves out empty and long values.
 func rankValues(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {

@@ -56,7 +56,8 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	}
 }
 
-// Only a session's assignment stores the loop warning and rules file sections.
+// A session's list of matched lessons leaves out the loop warning and rules file sections. Facets finds both in the
+// assignment.
 func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -194,7 +195,7 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// The list omits a session that was deleted after the Recent was read.
+// The list omits a session that was deleted after Archive.Recent had read it.
 func TestOrderedListHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -22,7 +22,7 @@ type feedbackStore interface {
 	Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// rewardQueue is the set of sessions with a reward that the learner must recompute.
+// rewardQueue is a set of sessions. The learner must recompute the reward of each one.
 type rewardQueue struct {
 	mu   sync.Mutex
 	refs map[session.Ref]bool
@@ -81,6 +81,7 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 	return err
 }
 
+// countRejected counts feedback beyond a session's limit in the metrics, and returns any other error.
 func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.metrics.FeedbackFull.Add(int64(n))
@@ -89,8 +90,8 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits copies each session's feedback in entries to the session's unit (the run or parent session). If looking
-// up a unit fails, the unit gets the feedback when the session closes.
+// addForUnits adds a copy of each session's feedback to entries, for the session's unit (the run or parent session). If
+// looking up a unit fails, the unit gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -103,6 +104,7 @@ func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries
 	}
 }
 
+// storeUnitFeedback copies a session's stored feedback to the session's unit.
 func (f *feedbackWriter) storeUnitFeedback(ctx context.Context, tenant string, id session.ID) error {
 	member, ok, err := f.sessions.member(ctx, tenant, id)
 	if err != nil || !ok || member.Unit == (session.ID{}) {
@@ -135,6 +137,7 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 	}
 	var out []signal
 	for _, sg := range signals {
+		// In the first turn the user has not seen any work by the agent.
 		if sg.Sentiment && (!sentiment || x.Turn <= 1) {
 			continue
 		}
@@ -196,8 +199,8 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 	return nil
 }
 
-// unpark moves feedback parked for an unknown session to the sessions with new echo keys. unpark asks the backend for
-// every batch, because another replica, or this process before a restart, may have parked feedback.
+// unpark moves parked feedback (posted before the session was known) to the sessions with new echo keys. It asks the
+// backend for every batch, because another replica, or this process before a restart, may have parked feedback.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {

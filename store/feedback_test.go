@@ -45,8 +45,8 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
 }
 
-// The key is held until the recorder has decided whether the turn opted out, then waits for the recorder, then is in
-// the outbox, then in the backend.
+// Feedback finds a session while the key is held (until the recorder decides whether the turn opted out), while the key
+// waits for the recorder, and when the key is in the outbox or in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -215,8 +215,8 @@ func TestRateFindsSessionByEachKindOfID(t *testing.T) {
 	}
 }
 
-// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. The last signal of the best
-// tier (rank of the source) decides the reward.
+// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. The last signal in the best
+// tier with a signal decides the reward. A tier ranks sources: 1 is a person, 2 a verifier, 3 the traffic.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}

@@ -299,7 +299,7 @@ func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
-// The erased run has more sessions than an SQL statement may have parameters.
+// The erased run has more sessions than SQLite allows parameters in a statement.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

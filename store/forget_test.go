@@ -77,7 +77,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	})
 }
 
-// The next request begins a new session.
+// A request that was in progress during the deletion stores no row. The next request begins a new session.
 func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,8 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	})
 }
 
-// The row's time is later than the deletion's: the announcement takes time, and clocks may move back.
+// The row is written between the announcement and the deletion. Its time is later than the deletion's time, as if a
+// clock had moved back.
 func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -142,7 +143,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	}
 }
 
-// The other replica's clock is behind.
+// The row is dropped although its time is after the erasure's time, because the other replica's clock is behind.
 func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +237,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// A later delivery would restore the session.
+// ForgetSession returns an error while rows cannot be delivered, because a later delivery would restore the session.
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,8 @@ func (o *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a disk.
+// The outbox and the database share a full disk. Turns are dropped and counted, and stored again when the disk has
+// space.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)

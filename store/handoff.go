@@ -17,9 +17,9 @@ const (
 	maxHeldRows = 10 * flushAt // session rows at which a batch leaves memory
 )
 
-// handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs for
-// the next commit to the outbox, ready the appended rows. If the backend is too slow, ready leaves memory, and its rows
-// are read back from the outbox.
+// handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs
+// (for turns in progress) that are not in the outbox yet, and ready holds rows that the outbox has. If the backend is
+// too slow, ready is dropped from memory, and later read back from the outbox.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
@@ -28,14 +28,14 @@ type handoff struct {
 	mu           sync.Mutex // guards the fields below and the recorder's lists
 	pending      batch
 	ready        batch
-	lastTaken    int64     // last row delivered or in the deliverer's memory
-	backlogEnd   int64     // last row before ready; rows from lastTaken to here are only in the outbox
+	lastTaken    int64     // sequence number of the last row delivered or in the deliverer's memory
+	backlogEnd   int64     // sequence number of the last row before ready; rows after lastTaken, up to backlogEnd, are only in the outbox
 	backlogFlush int64     // flush that ends at backlogEnd
 	flushCount   int64     // last flush's number
 	appendErr    error     // error from the last append
 	nextAppend   time.Time // earliest time for the next append after a failure
 	releaseNow   bool      // safe rows must be deleted, because the outbox had no room
-	bypassing    int       // exchanges between takeForBypass and endBypass; appends pause meanwhile
+	bypassing    int       // exchanges being delivered without the outbox; appends pause meanwhile
 
 	documentBuffer []byte // reused by the next append
 }
@@ -171,6 +171,7 @@ func (h *handoff) forget(tenant string, match func(session.ID) bool) {
 	h.ready.forget(tenant, match)
 }
 
+// takeReady moves ready to the end of dst.
 func (h *handoff) takeReady(dst *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,8 +204,8 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// dropFromMemory frees the memory held by undelivered rows, if the backend accepts none and new rows need the memory.
-// The rows are later read back from the outbox.
+// dropFromMemory frees the memory held by undelivered and ready, because new rows need the memory. The rows are later
+// read back from the outbox.
 func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -214,6 +215,7 @@ func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.dropReady()
 }
 
+// rereadAll frees the memory held by ready. The deliverer then reads all undelivered rows back from the outbox.
 func (h *handoff) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +226,7 @@ func (h *handoff) rereadAll() {
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// pauseAppends pauses appends while the disk is full, so that the backend gets the remaining space: the outbox can free
+// pauseAppends pauses appends while the disk is full. The backend gets the remaining space, because the outbox can free
 // space only by deleting delivered rows. New rows wait in memory.
 func (h *handoff) pauseAppends(now time.Time) {
 	h.mu.Lock()

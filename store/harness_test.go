@@ -78,7 +78,7 @@ type faultyBackend struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // calls that will fail, by operation
+	fail  map[string]int // number of further calls that will fail, by operation
 	err   error
 	hook  func(op string) // runs before every call, without mu; set by onCall
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	queueLen   = 8192    // turns in the inbox
+	queueLen   = 8192    // most turns in the inbox
 	flushAt    = 500     // queued turns at which the recorder runs at once
 	pieceBytes = 1 << 20 // size per append; must fit into the space reserved by the outbox for a full disk
 )

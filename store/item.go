@@ -53,7 +53,8 @@ type SessionItem struct {
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // why the session is excluded; empty: not excluded, or excluded by an older release
 }
 
-// hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug or fate means any.
+// hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
+// fate any fate.
 func (s *SessionItem) hasFate(slug, fate string) bool {
 	list := s.Matched
 	switch fate {
@@ -199,9 +200,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured rules file sections to the matched lessons, because only the
-// assignment names them. If other sessions share the assignment, addBuiltIn adds only the loop warning, and only to a
-// session with a loop.
+// addBuiltIn adds the loop warning and the measured rules file sections (parts of a CLAUDE.md or AGENTS.md) to the
+// matched lessons, because only the assignment names them. If other sessions share the assignment, addBuiltIn adds only
+// the loop warning, and only to a session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()

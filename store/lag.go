@@ -30,8 +30,8 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the largest disk space for outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered, approximate while rows are only in
-// the outbox. The caller holds deliverer.deliveryMu.
+// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. While rows are only in the outbox,
+// oldestUndelivered is approximate. The caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
@@ -67,6 +67,7 @@ func oldestEnd(lists ...[]sample.Exchange) int64 {
 	return 0
 }
 
+// countInMemory returns the number of exchanges that are neither in the backend nor in the outbox.
 func (s *Store) countInMemory() int {
 	h := s.deliverer.handoff
 	n := len(h.pending.exchanges)

@@ -92,7 +92,7 @@ func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
-// The session's row also waits in the outbox.
+// The feedback joins although the session's row was also waiting in the outbox when the feedback was posted.
 func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -108,7 +108,7 @@ func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// The backend always refuses the first post, which is dropped after a week.
+// The backend refuses the first post again and again, but stores the second. The first post is dropped after a week.
 func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -127,7 +127,8 @@ func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
-// The delivery of one post panics.
+// Four late posts are dropped and counted: one for a full session, two for an unknown commit and sample, and one with a
+// panicking delivery.
 func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

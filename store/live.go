@@ -52,19 +52,21 @@ type Session struct {
 	dirty          atomic.Bool   // the session is in changeQueue.dirty
 	delayed        atomic.Bool   // the session is in changeQueue.delayed
 	rowFlush       atomic.Int64  // newest flush with the session's row; 0 if none
-	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no mark
+	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no opt-out mark (see optOutMarks)
 	forgotten      atomic.Bool   // the row must not be written again
 	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only the recorder uses
 	// placeholderNumbers.
 	placeholderNumbers *redact.PlaceholderNumbers
-	// mayHaveOlderRecord means that the session began while the backend did not answer, and may have a record there.
+	// mayHaveOlderRecord means that the session began while the backend did not answer, so the backend may have an
+	// older record.
 	mayHaveOlderRecord atomic.Bool
 	// optOutUnchecked means that the row was encoded, or left out, before the newest turn was checked against the
 	// opt-out rules. After the check the row is queued again.
 	optOutUnchecked atomic.Bool
 }
 
-// MayHaveOlderRecord reports whether the session began while the backend did not answer, and may have a record there.
+// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend may have
+// an older record.
 func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
 func newLiveSessions(limit, tenantLimit int, storesNothing bool, replica string) *liveSessions {
@@ -177,14 +179,14 @@ func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
-// progress names the stored flushes. It decides whether a session may leave memory.
+// progress holds the newest stored flushes. A session with its row in a later flush must stay in memory.
 type progress struct {
 	delivered int64 // newest flush in the backend
 	inOutbox  int64 // newest flush in the outbox while the backend is down, otherwise 0
 }
 
-// evict evicts sessions beyond limit and, if idleSince is set, sessions unused since then. It examines up to
-// maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
+// evict removes sessions beyond limit from memory and, if idleSince is set, sessions unused since then. It examines up
+// to maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
 // order. Otherwise every call would examine only sessions with long streams. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {

@@ -273,17 +273,17 @@ func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 		}
 		doc := appendBytes(appendBytes([]byte{partExchange}, data), items)
 		return b.decodeDocument(&outbox.Row{Document: doc}, guard.New(guard.Options{}))
-	case 'B':
+	case 'B': // stub of a turn in progress
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
 		b.stubs = []outbox.Stub{s.toOutboxStub()}
-	case 'V':
+	case 'V': // ended turn without an exchange
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
 		b.endedIDs, b.dropped = []string{s.ID}, map[string]int64{s.Reason: 1}
-	case 'D':
+	case 'D': // dropped exchanges by reason
 		err = json.Unmarshal(p, &b.dropped)
-	case 'R':
+	case 'R': // session row: tenant, id, start, last use, flags and data
 		tenant, rest, err := cutBytes(p)
 		if err != nil || len(rest) < 33 {
 			return errInvalidDocument
@@ -309,7 +309,7 @@ func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 				})
 			}
 		}
-	case 'S':
+	case 'S': // implicit feedback
 		var s struct {
 			Tenant, Session string
 			Entry           feedback.Entry

@@ -12,7 +12,7 @@ import (
 	"precept/store/outbox"
 )
 
-// Open opens the outbox, and delivers the rows that the previous process left there, for at most startLimit. Run
+// Open returns a Store. For at most startLimit, it delivers rows that the previous process left in the outbox; Run
 // delivers the rest. Open starts no goroutine.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.LookupTimeout == 0 {

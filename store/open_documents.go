@@ -9,7 +9,7 @@ import (
 	"precept/internal/session"
 )
 
-// documentCost is an exchange's approximate memory in addition to the documents.
+// documentCost is an exchange's approximate memory in bytes, in addition to the encoded exchange.
 const documentCost = 160
 
 // openDocuments caches open sessions' encoded exchanges, so that closing needs no read from the backend. It has all

@@ -13,7 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// optOutFilter decides whether content may be kept, and redacts it.
+// optOutFilter applies the opt-out rules (agents, tenants and file paths with content that must not be stored), and
+// redacts content.
 //
 // The recorder applies the opt-out rules some milliseconds after the request. Until then, HoldKeys holds the echo keys,
 // and session.Record.AddPendingTurn keeps the turn's hashes out of the session row.

@@ -94,7 +94,7 @@ func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 	}
 }
 
-// The feedback on the whole session may be about a hidden turn.
+// Samples lose feedback text on the whole session, because the text may be about a hidden turn.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")

@@ -31,8 +31,9 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// sendTurn sends turn n. The list hash is 1000+n, the item hash 2000+n, the block anchor hash 3000+n, and the echo key
-// 4000+n. prepare may be nil.
+// sendTurn sends turn n. So that a test can search for traces of the turn, the message list's hash is 1000+n, the item
+// hash 2000+n, the block anchor hash 3000+n, and the echo key 4000+n. prepare, which may be nil, changes the exchange
+// before it is offered.
 func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)

@@ -34,7 +34,8 @@ const (
 	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	// Unanswered feedback is not stored: the post has IfAnswered, and the session or run has no successful reply.
+	// Unanswered means that the feedback is not stored, because the post has IfAnswered, and the session or run has no
+	// successful reply.
 	Unanswered Status = "unanswered"
 )
 
@@ -82,14 +83,14 @@ type subject struct {
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
 	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible session ids, tried after Candidates and Key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample in the session
-	// Works are groups of references to commits, branches and pull requests. The subject is every session with tool
-	// results that contain a reference from the first group that occurs.
+	// Works are groups of references to commits, branches and pull requests. The groups are tried in order. The subject
+	// is every session with a tool result that contains a reference from the first group found in any session.
 	Works [][]work.Ref `json:"works,omitempty"`
 	// HasClientID means that the sender chose the entry id. The post may then repeat a stored entry, and gets the
 	// stored time.
 	HasClientID bool `json:"keyed,omitempty"`
 
-	erasures uint64 // erasures finished before the session's look-up
+	erasures uint64 // number of erasures finished before the session's look-up
 }
 
 func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
@@ -127,6 +128,7 @@ func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subjec
 	return Posted{}, false
 }
 
+// The echo key prefixes s:, q: and r: stand for a session name, a request id and a response id.
 func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	s.HasClientID = p.HasSenderID
 	switch {
@@ -155,6 +157,7 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	return s, err
 }
 
+// post stores feedback in the backend or, if the backend does not answer, in the outbox.
 func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	e = po.optOuts.redactEntry(e)
 	if po.late.outbox == nil {
@@ -307,6 +310,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 	return p, err
 }
 
+// parkedOriginal returns the parked entry if e repeats it, or else e.
 func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
 	if !s.HasClientID || s.Key == 0 {
 		return e, nil

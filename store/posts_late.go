@@ -23,7 +23,7 @@ const (
 	latePause         = time.Second     // pause after a backend failure
 	lateLimit         = time.Second     // longest round for late posts
 	lateBytes         = 1 << 20         // late post bytes read per round
-	onePostBytes      = 1               // outbox.Posts limit for one post
+	onePostBytes      = 1               // byte limit with which outbox.Posts returns one post
 )
 
 // latePosts holds posts that the backend failed to store. They wait in the outbox, so that a restart loses none. The
@@ -59,6 +59,7 @@ type latePost struct {
 	Entry   feedback.Entry `json:"entry"`
 }
 
+// isPermanent reports whether storing the post again would fail as well.
 func isPermanent(err error) bool {
 	_, isFull := LimitAdvice(err)
 	_, isWorkError := errors.AsType[*WorkError](err)
@@ -171,8 +172,8 @@ func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bo
 }
 
 // deliverLate delivers late posts in the order received, within lateLimit, if the backend accepts writes. ready means
-// that the backend has all outbox rows: only stored rows lead from a commit to sessions. The caller is the deliverer's
-// goroutine.
+// that the backend has all outbox rows. Before that, feedback on a commit could miss a session, because only stored
+// rows connect commits with sessions. The caller is the deliverer's goroutine.
 func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {

@@ -49,8 +49,9 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions with tool results that contain a reference from the first group that occurs,
-// at most session.MaxEchoSessions. A run gets the feedback once. A retry is safe, because the entry keeps the id.
+// postToWork adds feedback to the sessions with tool results that contain a reference from the first group found in any
+// session, at most session.MaxEchoSessions. A run gets the feedback once. A retry is safe, because the entry keeps the
+// id.
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
@@ -91,9 +92,9 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsOf returns the sessions with tool results that contain a reference, newest first. If possible, the run or
-// parent replaces the sessions. The error is a *WorkError if no session is found, or if a short hash matches several
-// commits.
+// sessionsOf returns the sessions with tool results that contain a reference, newest first. For a session in a unit,
+// the result has the unit (the run or parent session) instead. The error is a *WorkError if no session is found, or if
+// a short hash matches several commits.
 func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))

@@ -21,8 +21,8 @@ const (
 	maxUnawaited = 256 // concurrent PublishCounts writes
 )
 
-// publisher writes a turn's decisions to a shared backend before the client has the end of the answer, because the
-// client's next request may reach a different replica.
+// publisher writes a turn's decisions (chosen lessons and random assignments) to a shared backend before the client has
+// the end of the answer, because the client's next request may reach a different replica.
 type publisher struct {
 	backend   batchWriter // nil means this process owns the backend
 	optOuts   *optOutFilter

@@ -37,8 +37,8 @@ type turnsInProgress struct {
 	unwritten     []*TurnStart // turns with a stub in handoff.pending
 }
 
-// record writes new turns to the outbox, and delayed sessions' rows if all is true. A crash loses at most the turns
-// since the last call.
+// record writes new turns and changed sessions' rows to the outbox. Rows with only changed counts wait for delayedPause
+// unless all is true. A crash loses at most the turns since the last call.
 //
 // record works in pieces, because redaction, encoding and writing copy each exchange, and many turns may end at once,
 // for example when the network fails.
@@ -127,6 +127,7 @@ func (r *recorder) admit(t Turn) {
 	}
 }
 
+// collectChanges starts a new flush, and adds changed sessions' rows and new echo keys to handoff.pending.
 func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushCount++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
@@ -161,6 +162,7 @@ func (r *recorder) SetRedactPersonal(redactPersonal bool) {
 	r.redactor = r.optOuts.newRedactor()
 }
 
+// addStubs adds a stub to handoff.pending for each turn in progress that has none.
 func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return

@@ -32,7 +32,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// The next decision, or a stop, writes the counts earlier.
+// Changed counts are written after a second, or earlier with the next decision or at a stop.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -89,6 +89,7 @@ func (s *Store) deliverDue(ctx context.Context) {
 	s.updateLag()
 }
 
+// flushNow is like flush, but does not wait for the pauses after a failure and between deliveries.
 func (s *Store) flushNow(ctx context.Context) {
 	h := s.deliverer.handoff
 	h.mu.Lock()
@@ -98,6 +99,7 @@ func (s *Store) flushNow(ctx context.Context) {
 	s.flush(ctx)
 }
 
+// drain writes everything in memory within writeLimit, and closes the outbox.
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()

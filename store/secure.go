@@ -14,8 +14,8 @@ type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// syncTracker computes the safe rows, which were synced at least age ago. Rows are identified by their sequence numbers
-// in the outbox.
+// syncTracker finds the safe rows. The backend can no longer lose them, because it synced them to the disk at least age
+// ago. Rows are identified by their sequence numbers in the outbox.
 type syncTracker struct {
 	age        time.Duration // a row is safe when it was synced this long ago
 	syncPoints []syncPoint

@@ -14,7 +14,7 @@ import (
 
 const defaultLookupTimeout = 45 * time.Millisecond
 
-// maxCandidates is the session limit per echo key.
+// maxCandidates limits the sessions found by one echo key.
 const maxCandidates = 4
 
 // ErrNoSession means that no stored session has the requested name, or that the session opted out.
@@ -29,6 +29,7 @@ type optOutFinder interface {
 	OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
 
+// sessions finds sessions in memory and in the backend.
 type sessions struct {
 	live          *liveSessions
 	backend       sessionFinder

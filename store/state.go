@@ -36,6 +36,7 @@ type state struct {
 	onOutboxRecovery  func()       // called when the outbox accepts exchanges after a failure; may be nil
 }
 
+// recordWrite records whether the last write to the backend succeeded.
 func (s *state) recordWrite(ok bool) {
 	ok = ok && !s.storesNothing
 	if wasDown := s.backendDown.Swap(!ok); wasDown && ok && s.onRecovery != nil {
@@ -51,8 +52,8 @@ func (s *state) recordAppend(full bool) {
 	}
 }
 
-// progress returns the newest stored flushes. While the backend accepts writes, only the backend counts, because
-// look-ups do not read the outbox.
+// progress returns the newest stored flushes. Look-ups do not read the outbox, so a row that only the outbox has lets a
+// session leave memory only while the backend is down.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.backendDown.Load() {
@@ -73,7 +74,7 @@ func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 // Metrics counts a store's work. All fields except Pending only increase.
 type Metrics struct {
 	Exchanges       atomic.Int64  // written to the backend
-	Incomplete      atomic.Int64  // written although cut, aborted or failed
+	Incomplete      atomic.Int64  // written, with a reply that was cut, aborted or failed
 	OptedOut        atomic.Int64  // exchanges that opted out
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
 	CopiesCut       atomic.Int64  // reply copies beyond limits.capture_total_bytes; the exchanges are kept

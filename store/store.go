@@ -174,7 +174,8 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // RefreshUnit reads a unit (a run or a parent session) from the backend again, because other replicas may have assigned
-// the lessons at random. Without an answer the unit stays unchanged; all replicas make the same assignment.
+// the lessons at random. If the backend does not answer, the unit stays unchanged. This is safe, because all replicas
+// compute the same assignment.
 func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.refreshUnit(ctx, unit) }
 
 // ApplyOptOut hides the opted-out turns in a new session's record, if another replica has stored an opt-out mark. items
@@ -264,8 +265,8 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions with tool results that contain a reference from the first group that
-// occurs. If no reference occurs, the error is a *WorkError.
+// RateWork stores feedback on the newest sessions with a tool result that contains a reference from the first group
+// found in any session. If no session has a reference, the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }

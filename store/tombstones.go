@@ -17,7 +17,8 @@ import (
 // by then.
 const tombstoneAge = 24 * time.Hour
 
-// futureAge is a limit: content further ahead of the clock comes from before the clock was set back.
+// futureAge limits how far ahead of the clock content can be. Content further ahead was written before the clock was
+// set back.
 const futureAge = time.Minute
 
 // tombstones holds the ids of deleted sessions and the names of deleted tenants, so that no content from a request in
@@ -98,8 +99,8 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	return true
 }
 
-// covers reports whether the session or its tenant was deleted at or after at, the content's time. Such content must
-// not be stored.
+// covers reports whether the session or its tenant was deleted at or after the content's time. Such content must not be
+// stored.
 func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

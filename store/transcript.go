@@ -262,7 +262,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 		return RewardDetail{}, err
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
-	all = append(all, feedback.Missing(copies, all)...) // closing a session adds its feedback to the unit
+	all = append(all, feedback.Missing(copies, all)...) // feedback that is copied to the unit only when the session closes
 	out := a.rewardOf(applied, all)
 	decides := map[string]bool{}
 	for i := range out.Sources {
@@ -287,8 +287,8 @@ func pickItems(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// turnReader converts a session's exchanges to transcript items, in order, because a later exchange may have a call's
-// results.
+// turnReader converts a session's exchanges to transcript items. It reads all exchanges in order, because the result of
+// a call is in a later exchange.
 type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange

@@ -22,6 +22,7 @@ type writer struct {
 	onFailure  func(step label.Step, err error)
 }
 
+// refusedOutcome is the outcome for an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
 // write writes a batch's rows, echo keys and exchanges to the backend, then the implicit feedback. It moves feedback
@@ -114,6 +115,7 @@ func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange strin
 	return err == nil, err
 }
 
+// stepError names the step that failed, for Hooks.OnFailure.
 type stepError struct {
 	step label.Step
 	err  error

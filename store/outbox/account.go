@@ -39,6 +39,7 @@ type counts struct {
 	dropped                               map[string]int64
 }
 
+// dropPrefix and a reason name a dropped count in the table account.
 const dropPrefix = "dropped:"
 
 func (c *counts) addDropped(reason string, n int64) {
@@ -54,6 +55,7 @@ func (c *counts) clone() counts {
 	return d
 }
 
+// isNewer reports whether c is newer than other; the compared counts grow over time.
 func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
@@ -137,7 +139,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // then SQLite reads the file only as immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without a write-ahead log, SQLite may open a read-only file only as immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

@@ -138,7 +138,7 @@ func (o *Outbox) appendRow(r *Row) error {
 	return nil
 }
 
-// insertRow writes a row under its sequence number. sqlitex would be slower.
+// insertRow writes a row under its sequence number. It binds each value itself, because sqlitex is slower.
 func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit is how long salvageRows runs before an unreadable row stops it.
+	// salvageLimit is the time after which salvageRows stops at an unreadable row.
 	salvageLimit = time.Second
-	// maxSalvageTries is how many consecutive unreadable sequence numbers stop salvageRows.
+	// maxSalvageTries is the number of consecutive unreadable sequence numbers at which salvageRows stops.
 	maxSalvageTries = 50_000
 )
 
@@ -62,6 +62,7 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	return nil
 }
 
+// damagedName returns an unused name for the damaged file at path.
 func damagedName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -167,8 +168,8 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile makes target, the newest known account, the file's account. Exchanges missing from the file count as
-// dropped, with reason DroppedDamaged. The caller has started a transaction.
+// reconcile replaces the account by target, the newest known account, and corrects the account to agree with the rows.
+// Exchanges missing from the file count as dropped, with reason DroppedDamaged. The caller has started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {

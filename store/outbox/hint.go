@@ -9,6 +9,7 @@ import (
 // after each transaction. If damage has lost the newest rows, the outbox looks like an older, undamaged file. At the
 // next start the copy shows the loss. The copy is not synced, and may be old or missing.
 
+// accountCopyBytes limits the copy, which is JSON and a zero byte.
 const accountCopyBytes = 4096
 
 // The caller holds mu.

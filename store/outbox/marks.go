@@ -32,7 +32,8 @@ func (o *Outbox) AddMarks(list []Mark, maxMarks int) error {
 	return o.writeWithRepair(func() error {
 		return o.transact(func() error {
 			for _, m := range list {
-				// A known mark keeps the place, so that the oldest session's mark is deleted first.
+				// A mark that is in the table already keeps its place, so that the oldest session's mark is deleted
+				// first.
 				err := execute(o.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))

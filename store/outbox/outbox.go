@@ -69,7 +69,7 @@ type Flush struct {
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// Carried, if set, is an earlier file's account, added to this account. Such a flush may exceed the quota. Its
+	// Carried, if set, is an earlier file's account, added to this account. Such a flush may exceed the quota. Carried
 	// exchanges that are neither incomplete nor dropped count as stored.
 	Carried *Account
 }

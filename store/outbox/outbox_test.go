@@ -227,7 +227,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // three crashes still give one row for the stub
+	for range 3 { // after three crashes there is still only one row for the stub
 		q = open(t, q.crashCopy())
 		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}

@@ -101,6 +101,7 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 	return first, last
 }
 
+// isCommit reports whether a frame ends a transaction. Only such a frame's header contains the database size.
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
 // hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged

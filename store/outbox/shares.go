@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare is the quota share, 1/reservedShare, reserved for tenants with few bytes. While less is free, a
-// tenant's rows may not exceed half the free bytes, so that the largest tenant loses exchanges first.
+// reservedShare is the quota share, 1/reservedShare, reserved for tenants with few bytes. While less than the share is
+// free, a tenant's rows must not exceed half the free bytes. So the largest tenant loses exchanges first.
 const reservedShare = 8
 
 type tenantUsage struct {

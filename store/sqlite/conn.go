@@ -171,6 +171,7 @@ type row struct {
 	firstColumn int // first column read by scan
 }
 
+// skip returns the row without the first n columns.
 func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
 // scan copies the first columns into dest, converted to the variable types (see bind). A column with a different type,

@@ -12,6 +12,7 @@ import (
 	"precept/internal/session"
 )
 
+// settledColumns are the columns for a session.SettledState; told is Rewarded.
 const settledColumns = "version, told, reward, tier, frozen"
 
 // settledDest returns the variables for settledColumns. The columns are NULL for a session that was never settled.
@@ -27,9 +28,10 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	})
 }
 
-// Settle applies each step if the session has version From: it adds the deltas to the counters, and makes To the
-// settled state, with version From+1. A step from version 0 also closes the session. If a step is not applied, the
-// caller reads SettledState and computes the step again. All steps run in one transaction, in order.
+// Settle applies settlements, each of which counts a session's reward. A step is applied if the session has version
+// From: Settle adds the deltas to the counters, and makes To the settled state, with version From+1. A step from
+// version 0 also closes the session. If a step is not applied, the caller reads SettledState and computes the step
+// again. All steps run in one transaction, in order.
 //
 // After an error no step was applied, unless the context ended during the commit; the versions make repeating safe. An
 // applied step removes the session from UnsettledSessions, unless the step lacks later feedback.
@@ -68,8 +70,9 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	return true
 }
 
-// cell is one non-zero field in a counter row (a scope and a day), encoded as a name and a zigzag varint. Rows are
-// sorted by name. Go adds the values, because SQL turns an overflowing sum into a float.
+// cell is one non-zero counter. A counter row holds all cells for one scope (such as a lesson's arm) and one day,
+// sorted by field. A cell is encoded as the field name and a zigzag varint. Go adds the values, because SQL turns an
+// overflowing sum into a float.
 type cell struct {
 	field string
 	value int64
@@ -180,7 +183,7 @@ func eachCell(b []byte, fn func(cell)) error {
 // Counters returns a tenant's non-zero counters, sorted by scope, field and day.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []trial.Delta) {
-		names := map[string]string{} // all rows share a few dozen names
+		names := map[string]string{} // all rows share a few dozen field names, so each name is kept once
 		for r := range c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", tenantNumber) {
 			var k trial.Key
 			var v []byte
@@ -227,7 +230,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	})
 }
 
-// Priors returns a tenant's newest priors and the priors' version; 0 means none.
+// Priors returns a tenant's newest priors (the chooser's start values for new lessons) and the version; 0 means none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	type versioned struct {
 		version int64

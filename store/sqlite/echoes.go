@@ -12,9 +12,9 @@ import (
 )
 
 // An echo is a key by which feedback and later turns find a session. A turn writes several echoes, but look-ups are
-// rare. The keys are hashes: in one large B-tree each would change a different page. The primary key therefore begins
-// with a generation, and the newest generation fits into the cache. A look-up reads all generations
-// (docs/decisions/0032-echoes.md).
+// rare. The keys are hashes, so in one large B-tree each new key would change a different page. The primary key
+// therefore begins with the number of a generation (a group of echoes), and the newest generation fits into the cache.
+// A look-up reads all generations (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
 	maxGenerationSize = 64 << 10 // echoes per generation, about 1.7 MiB

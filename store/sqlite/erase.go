@@ -100,8 +100,8 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions limits a search: PurgeSessions stops after this many consecutive sessions that started after the
-// time limit. Sessions are numbered approximately in start order. An older session behind them is deleted later.
+// maxYoungSessions is the number of consecutive sessions started after the time limit at which PurgeSessions stops.
+// Sessions are numbered approximately in start order, so few older sessions follow. A later call deletes them.
 const maxYoungSessions = 4096
 
 // PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it stops after the

@@ -18,7 +18,8 @@ var (
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrDisk reports an I/O error.
 	ErrDisk = errors.New("the disk fails")
-	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open sets the file aside.
+	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open renames the file, and creates an
+	// empty one.
 	ErrCorrupt = errors.New("the database file is damaged")
 	// ErrNewer reports that a newer release has written the file.
 	ErrNewer = errors.New("the database was written by a newer release")

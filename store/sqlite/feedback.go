@@ -66,7 +66,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 	}
 }
 
-// quota is the number of feedback entries and bytes that a session may still get.
+// quota is the number of feedback entries and bytes for which a session still has room.
 type quota struct{ entries, bytes int64 }
 
 func (t *tx) remainingQuota(sid int64) quota {
@@ -209,8 +209,8 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// isParkingFull reports whether the tenant or the key may not park a further entry. All tenants together may park
-// 2*MaxParked entries. One tenant may not park more entries than are still free, so that no tenant uses all places.
+// isParkingFull reports whether the tenant or the key has no room for a further parked entry. All tenants together have
+// room for 2*MaxParked entries. One tenant's share must not exceed the free room, so that no tenant fills it all.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)

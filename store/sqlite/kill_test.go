@@ -149,7 +149,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sumA, sumB := int64(0), int64(0) // sums for scope a@1 and for all scopes b@
+	sumA, sumB := int64(0), int64(0) // sums for the scope a@1, and for all scopes that begin with b@
 	for _, d := range list {
 		if d.Key.Scope == "a@1" {
 			sumA += d.Value

@@ -10,14 +10,14 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns a session's note, or nil.
+// SessionNote returns the distiller's note on a session, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns a tenant's note under a key, or nil.
+// TenantNote returns the note stored for a tenant under a key, or nil.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []byte {
 		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)

@@ -83,8 +83,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples after the position after ("" means from the first sample), up to and including
-// until ("" means to the last sample). last is the last returned sample's position, or after if no sample follows.
+// SamplesAfter returns a page of samples. The page begins with the sample behind the position in after ("" means the
+// first sample), and ends at the position in until, inclusive ("" means the last sample). last is the last returned
+// sample's position, or after if there is no sample.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -200,8 +201,8 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 // scanner reads a row, and returns the value and the size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. key gets the last row's first
-// columns.
+// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. It copies the last row's first
+// columns to key.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {
@@ -245,6 +246,7 @@ func wrapDamaged(err error) error {
 	return fmt.Errorf("%w: %w: a stored document does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
+// position is an entry's place in a list: the entry's time and row number.
 type position struct{ at, rid int64 }
 
 func (p position) String() string {

@@ -14,7 +14,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the test binary's path, and nil for the current user. Root may write to every directory, so
+// unprivilegedUser returns the test binary's path, and nil for the current user. Root can write to every directory, so
 // for root it returns a copy of the binary and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()

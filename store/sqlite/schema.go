@@ -11,7 +11,7 @@ const (
 	// schemaVersion is this release's schema; see migrations.
 	schemaVersion = 9
 	// lateExchangeVersion is the first schema that records exchanges arriving after their session's settlement (the
-	// final count). reopenVersion is the first schema with a migration that has searched for such exchanges.
+	// final count). The migration to reopenVersion finds such exchanges in the files of older releases.
 	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row per echo.
 	echoVersion = 9

@@ -66,6 +66,7 @@ func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after 
 	})
 }
 
+// txSession is a session that the transaction has looked up.
 type txSession struct {
 	sid          int64
 	state        int64
@@ -254,8 +255,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the step is
-// not repeated.
+// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the step
+// that panicked is not repeated for an exchange.
 const asideExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a

@@ -1,6 +1,9 @@
 // Package sqlite is the embedded store: sessions, echoes (keys for finding a session), exchanges, samples, feedback and
 // counters in one SQLite file in WAL mode.
 //
+// A settlement closes a session and adds the reward to the counters. Parked feedback waits for a session that is not
+// stored yet.
+//
 // Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller may
 // repeat a write after ErrBusy, session.ErrDiskFull or an ended context. After session.ErrInvalid a repeated write
 // fails again, and after ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
@@ -38,7 +41,8 @@ type Options struct {
 	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together may have twice as
 	// many.
 	MaxParked int
-	// MaxFeedback limits one session's feedback entries, and the entries under one key; 0 means session.MaxFeedback.
+	// MaxFeedback limits one session's feedback entries, and the entries parked under one key; 0 means
+	// session.MaxFeedback.
 	MaxFeedback int
 }
 
@@ -272,6 +276,7 @@ func fileURI(path, mode string) string {
 }
 
 const (
+	// The names of the totals in Stats.
 	totalSessions      = "sessions"
 	totalExchanges     = "exchanges"
 	totalExchangesEver = "exchanges_ever"

@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// A zero sum has no cell.
+// A counter row has a cell for each field with a non-zero sum, sorted by field.
 func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}

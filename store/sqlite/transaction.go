@@ -143,15 +143,16 @@ func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	return take(ctx, s, s.writeConn)
 }
 
+// tx is a write transaction; see update.
 type tx struct {
 	db       *conn
 	store    *Store
 	tenants  map[string]int64          // tenant numbers, cached after the commit
 	sessions map[sessionKey]*txSession // sessions looked up so far
-	totals   map[string]int64          // changes, by name
+	totals   map[string]int64          // changes of the totals in Stats, by name
 	onCommit []func()
 
-	sampleRow int64 // next row number; 0 means not read yet
+	sampleRow int64 // next sample's row number; 0 means not read yet
 }
 
 // update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint that may free

@@ -36,6 +36,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
+// deleteStaleSamples deletes all samples in the sessions of b.AllSamplesOf, except the samples in b.
 func (t *tx) deleteStaleSamples(b session.Batch) {
 	if len(b.AllSamplesOf) == 0 {
 		return
@@ -99,8 +100,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	t.markForSettlement(ses)
 }
 
-// markForSettlement ensures that a new exchange becomes a sample: a session without a row becomes open, and a settled
-// session unsettled.
+// markForSettlement makes the learner build a sample from a new exchange. A session without a row becomes open, and a
+// settled session becomes unsettled, so that the learner settles the session again.
 func (t *tx) markForSettlement(ses *txSession) {
 	switch ses.state {
 	case stateWithoutRow:

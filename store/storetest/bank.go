@@ -153,6 +153,8 @@ func (w *watchedBank) last() *lesson.Book {
 	return w.book
 }
 
+// await waits until ok returns true for the watcher's last book and problems. event describes the book for the failure
+// message.
 func (w *watchedBank) await(t *testing.T, event string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher uses the real clock

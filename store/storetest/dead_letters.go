@@ -8,6 +8,8 @@ import (
 	"precept/internal/session"
 )
 
+// deadLetterCases returns the cases for dead letters (records of sessions and exchanges at which a step panicked), and
+// for exchanges without a sample.
 func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange in a settled session is unsampled": testLateExchange,

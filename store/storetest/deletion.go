@@ -103,7 +103,8 @@ func (e *endingContext) Err() error {
 	return nil
 }
 
-// writeCompleteSession writes session n with a row, echoes, exchanges, a sample, feedback and a settlement.
+// writeCompleteSession writes session n with a row, the echo keys 100 (in every session) and 100+n, exchanges, a
+// sample, feedback and a settlement.
 func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{

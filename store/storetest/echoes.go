@@ -4,7 +4,7 @@ import (
 	"precept/internal/session"
 )
 
-// echoCases returns the cases for echo keys, hashes of ids and texts for finding sessions.
+// echoCases returns the cases for echo keys, the hashes of ids and texts by which a session is found.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key has no sessions": func(t tester, s Store) {
@@ -67,6 +67,7 @@ func echoCases() map[string]func(tester, Store) {
 	}
 }
 
+// echo returns the record that key k occurred in session n at a minute.
 func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
 	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: atMinute(minute)}
 }

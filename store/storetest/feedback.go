@@ -149,7 +149,8 @@ func feedbackCases() map[string]func(tester, Store) {
 	}
 }
 
-// parkingCases returns the cases for parked feedback waiting for a session under an echo key.
+// parkingCases returns the cases for parked feedback, which waits under an echo key until a session with the key is
+// stored.
 func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
 	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {

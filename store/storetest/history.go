@@ -17,13 +17,14 @@ type history struct {
 	number int // unique sample ids
 }
 
-// testRandomHistory tests that after any events the totals in Stats equal a walk's counts, every open session is due or
-// set aside, and ForgetTenant leaves no data.
+// testRandomHistory tests, after random events, that the totals in Stats equal the counted rows, that every open
+// session is due or set aside, and that ForgetTenant leaves no data.
 func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
 		number++
 		h := history{rt, s, number}
+		// Each step gets a session number n from 1 to 3, and a random number k from 0 to 4.
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
 				r := row(tenantA, n, k)

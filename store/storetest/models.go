@@ -6,6 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
+// modelCases returns the cases for maxima (values that only rise), for priors (start values for new lessons), and for
+// values that InitMeta stores once.
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {

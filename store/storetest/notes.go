@@ -7,6 +7,7 @@ import (
 	"precept/internal/session"
 )
 
+// noteCases returns the cases for the distiller's notes, and for leases that make one process at a time work on a task.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"session note is deleted with the session": func(t tester, s Store) {

@@ -110,7 +110,7 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// The suite's test data. Every field has a different value.
+// The suite's test data. Sessions are named by a number n.
 
 func atMinute(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
@@ -129,6 +129,7 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
+// exchange returns turn number turn in a session.
 func exchange(tenant string, session, turn int) sample.Exchange {
 	sid := id(session)
 	return sample.Exchange{
@@ -141,6 +142,7 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	}
 }
 
+// storedSample returns the sample with a number, in session n.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: atMinute(number),
@@ -149,10 +151,12 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
+// entry returns feedback with the id name, posted at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: atMinute(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
+// delta returns a change to the counter or maximum with a scope (a lesson's arm, such as a@1), a field and a day.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

@@ -155,7 +155,8 @@ func testDueUnrated(t tester, s Store) {
 	}
 }
 
-// testDueOrder tests that due sessions are listed in start order, also after a later row.
+// testDueOrder tests that due sessions (open, and old enough to close) are listed in start order, also after a later
+// row.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
 	checkEqual(t, "sessions due before minute 4", dueSessions(t, s, atMinute(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})

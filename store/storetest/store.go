@@ -43,7 +43,7 @@ type Counters interface {
 	Tenants(ctx context.Context) ([]string, error)
 }
 
-// Models stores maxima, and one replica's priors for all replicas.
+// Models stores maxima (values that only rise), and priors (start values for new lessons) that all replicas share.
 type Models interface {
 	RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error
 	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
