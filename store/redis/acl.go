@@ -4,19 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 )
 
-var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
-
-var (
-	// scriptLine finds the line number in a script error.
-	scriptLine   = regexp.MustCompile(`@user_script: ?(\d+)`)
-	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
-	scriptCall   = regexp.MustCompile(`call\('([A-Z]+)'`)
-)
+// deniedCommands finds the commands in an error from the server or from a script (common.lua).
+var deniedCommands = regexp.MustCompile(`no permissions to run the '(.+)' command`)
 
 func (s *Store) withRemedy(err error) error {
 	switch {
@@ -36,39 +28,14 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds the command for the missing ACL rule to a refused command's error.
+// addACLRule adds the command for the missing ACL rules to a refused command's error.
 func (s *Store) addACLRule(err error) error {
-	text, rule := err.Error(), "~"+s.prefix+":*"
-	if found := deniedCommand.FindStringSubmatch(text); found != nil {
-		rule = "+" + found[1]
-	} else if name := s.scriptCommand(text); name != "" && !strings.Contains(text, "keys") {
-		rule = "+" + name
+	text, rule, channels := err.Error(), "~"+s.prefix+":*", "&"+s.prefix+":*"
+	if found := deniedCommands.FindStringSubmatch(text); found != nil {
+		rule = "+" + strings.ReplaceAll(found[1], "', '", " +")
+		rule = strings.Replace(rule, "+publish", "+publish "+channels, 1) // a script does not know which of the two is missing
 	} else if strings.Contains(text, "channel") {
-		rule = "&" + s.prefix + ":*"
+		rule = channels
 	}
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
-}
-
-// scriptCommand returns the Redis command that failed in a script, or "". The server's error names only the script
-// line.
-func (s *Store) scriptCommand(text string) string {
-	lineMatch, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
-	if lineMatch == nil || sha == "" {
-		return ""
-	}
-	n, _ := strconv.Atoi(lineMatch[1])
-	for name, script := range s.scripts {
-		if script.Hash() != sha {
-			continue
-		}
-		head, _ := scriptFiles.ReadFile("lua/common.lua")
-		body, _ := scriptFiles.ReadFile("lua/" + name + ".lua")
-		lines := strings.Split(string(head)+string(body), "\n")
-		for _, line := range slices.Backward(lines[:min(n, len(lines))]) { // a call may begin in an earlier line
-			if call := scriptCall.FindStringSubmatch(line); call != nil {
-				return strings.ToLower(call[1])
-			}
-		}
-	}
-	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,24 @@ import (
 	"precept/bandit/feedback"
 	"precept/internal/session"
 )
+
+// A command that scriptCommands does not find would be denied in the middle of a script.
+func TestScriptCommandsFindsAllCalls(t *testing.T) {
+	files, err := scriptFiles.ReadDir("lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := scriptFiles.ReadFile("lua/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := regexp.MustCompile(`\bcall\(`).FindAllIndex(text, -1)
+		if got := len(scriptCall.FindAllIndex(text, -1)); got != len(calls) {
+			t.Errorf("%s: scriptCall finds %d calls, want %d: the command must be a literal", f.Name(), got, len(calls))
+		}
+	}
+}
 
 func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -5,7 +5,10 @@ import (
 	"context"
 	"embed"
 	"iter"
+	"maps"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -14,22 +17,44 @@ import (
 //go:embed lua/*.lua
 var scriptFiles embed.FS
 
-// loadScripts returns the lua/*.lua scripts by name, each after the common.lua text.
+// scriptCall finds a command in a script.
+var scriptCall = regexp.MustCompile(`\bcall\('([A-Z]+)'`)
+
+// loadScripts returns the lua/*.lua scripts by name, each after the common.lua text. Before this text is the list of
+// commands that the user must have. The list is the same for all scripts, so that one error names all missing commands.
+// Only the lessons script needs more: lessons may be in a directory.
 func loadScripts() (map[string]*goredis.Script, error) {
-	head, err := scriptFiles.ReadFile("lua/common.lua")
+	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
 		return nil, err
 	}
-	files, err := scriptFiles.ReadDir("lua")
-	scripts := map[string]*goredis.Script{}
+	texts, all := map[string]string{}, ""
 	for _, f := range files {
-		var body []byte
-		if body, err = scriptFiles.ReadFile(path.Join("lua", f.Name())); err != nil {
-			break
+		text, err := scriptFiles.ReadFile(path.Join("lua", f.Name()))
+		if err != nil {
+			return nil, err
 		}
-		scripts[strings.TrimSuffix(f.Name(), ".lua")] = goredis.NewScript(string(head) + string(body))
+		name := strings.TrimSuffix(f.Name(), ".lua")
+		texts[name] = string(text)
+		if name != "lessons" {
+			all += texts[name]
+		}
 	}
-	return scripts, err
+	scripts := map[string]*goredis.Script{}
+	for name, text := range texts {
+		list := strings.Join(scriptCommands(all+text), "', '")
+		scripts[name] = goredis.NewScript("local commands = {'" + list + "'}\n" + texts["common"] + text)
+	}
+	return scripts, nil
+}
+
+// scriptCommands returns the commands in a script, sorted.
+func scriptCommands(text string) []string {
+	commands := map[string]bool{}
+	for _, found := range scriptCall.FindAllStringSubmatch(text, -1) {
+		commands[strings.ToLower(found[1])] = true
+	}
+	return slices.Sorted(maps.Keys(commands))
 }
 
 // keys returns a script's keys: a key that selects the slot, and a key that never exists. While the slot moves to

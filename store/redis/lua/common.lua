@@ -4,6 +4,16 @@
 local call = redis.call
 local P = string.sub(KEYS[1], 1, -2)
 
+-- A script that stops at a denied command leaves a part written, and a repeated call skips the rest. Each script therefore first checks
+-- the user's permissions for all 'commands' (script.go). Redis before 7 has no such check.
+local denied = {}
+for _, name in ipairs(redis.acl_check_cmd and commands or {}) do
+  local known, allowed = pcall(redis.acl_check_cmd, name, name == 'publish' and ARGV[2] or KEYS[1])
+  if not known then return redis.error_reply("ERR unknown command '" .. name .. "'") end
+  if not allowed then denied[#denied + 1] = "'" .. name .. "'" end
+end
+if #denied > 0 then return redis.error_reply('NOPERM no permissions to run the ' .. table.concat(denied, ', ') .. ' command' .. (#denied > 1 and 's' or '')) end
+
 local at = 1
 local function arg()
   at = at + 1
