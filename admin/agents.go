@@ -24,12 +24,12 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 		if !isModelPath(r.Method, r.URL.Path) {
 			return next(c)
 		}
-		base := "the address of the data listener (listen)"
+		base := "the data listener's address (key listen)"
 		if data := cmp.Or(s.options.Address.DataURL, "http://127.0.0.1:8080"); s.access.Load().isOwnHost(r.Host) {
 			base = "the data listener, " + data + "/v1 (ANTHROPIC_BASE_URL=" + data + ")"
 		}
 		return echo.NewHTTPError(http.StatusNotFound, "the admin listener forwards no requests to models; "+
-			"set the base URL of the agent to "+base+" and keep the API key of the provider")
+			"set the agent's base URL to "+base+" and keep the provider's API key")
 	}
 }
 

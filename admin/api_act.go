@@ -124,16 +124,16 @@ func (s *Server) apiForget(c echo.Context) error {
 	case err != nil:
 		return badRequest(`the body is {"tenant":"...","session":"..."} or {"tenant":"...","all":true}`)
 	case (r.Session != "") == r.All:
-		return badRequest("name a session, or send all: true to delete all data of the tenant")
+		return badRequest("name a session, or send all: true to delete all the tenant's data")
 	case r.All && r.Tenant == "":
-		return badRequest("name the tenant whose data is to be deleted")
+		return badRequest("the tenant is missing: name the tenant to delete")
 	case r.Tenant == "":
 		r.Tenant = "default"
 	}
 	n, err := s.erase(c, r.Tenant, r.Session)
 	subject := "tenant " + r.Tenant
 	if !r.All {
-		subject = "session " + idOnly(r.Session) + " of the " + subject
+		subject = "session " + idOnly(r.Session) + " in the " + subject
 	}
 	c.Set(detailKey, fmt.Sprintf("%s: %s", subject, ifElse(err != nil, "not completely deleted", fmt.Sprintf("%d deleted", n))))
 	return sendJSON(c, map[string]int{"forgotten": n}, err)

@@ -94,8 +94,8 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		status   int
 		wantText string
 	}{
-		{fmt.Errorf("read it: %w", session.ErrUnknownPosition), 400, "not a position of the list"},
-		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
+		{fmt.Errorf("read it: %w", session.ErrUnknownPosition), 400, "not a list position"},
+		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "the session has no stored data"},
 		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {
 		w := newWordSource("word")

@@ -34,7 +34,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
 	if err != nil { // the transcript is sent without near lessons
-		s.log(c).Warn("the lessons near a session cannot be read; its page shows only the lessons that matched",
+		s.log(c).Warn("the lessons near a session cannot be read; the session page shows only the lessons that matched",
 			"session", t.ID, "error", err)
 	}
 	for _, m := range near {
@@ -130,10 +130,9 @@ func storeError(err error) error {
 		return err
 	case errors.Is(err, sessionpkg.ErrUnknownPosition):
 		return echo.NewHTTPError(http.StatusBadRequest,
-			"after: not a position of the list; use next of the previous answer, or omit after")
+			"after: not a list position; use next from the previous answer, or omit after")
 	case errors.Is(err, store.ErrNoSession):
-		return echo.NewHTTPError(http.StatusNotFound, "no data of this session is stored: "+
-			"the session is unknown, deleted, opted out, or its first turn is not stored yet")
+		return echo.NewHTTPError(http.StatusNotFound, "the session has no stored data: it is unknown, deleted, opted out, or the first turn is not stored yet")
 	}
 	if errors.Is(err, errComputing) {
 		return echo.NewHTTPError(http.StatusServiceUnavailable, "the sessions are being counted; try again in a few seconds").SetInternal(err)

@@ -93,7 +93,7 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"a comment over the limit":      {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
 		"a comment at the limit":        {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
 		"deletion without confirmation": {page + "/forget", url.Values{}, 303, "Nothing was deleted"},
-		"deleting an unknown session":   {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
+		"deleting an unknown session":   {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "Nothing was stored for this session."},
 		"pausing a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
 		"an unknown action":             {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
@@ -101,7 +101,7 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, tc.status, tc.wantText)
 		}
 	}
-	if _, got := post(page+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
-		t.Errorf(`deletion notice: got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
+	if _, got := post(page+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: record, turns, samples and feedback." {
+		t.Errorf(`deletion notice: got %q, want "The session is deleted: record, turns, samples and feedback."`, got)
 	}
 }

@@ -99,7 +99,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
 	expect := map[string]string{
 		`location.href`:  server.URL + "/", // the address no longer has the token
-		`document.title`: "precept: lessons and their effects",
+		`document.title`: "precept: lessons and effects",
 		`document.querySelector("tbody tr th a").closest("table").tBodies[0].rows.length`: "4",
 		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:                "helpful",
 		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`:  "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",

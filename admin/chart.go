@@ -102,7 +102,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 	if drawn == nil {
 		return nil
 	}
-	return g.Group{drawn, mutedText(g.Text("Values shown by the dashboard since the start of the server. From the second day on " +
+	return g.Group{drawn, mutedText(g.Text("Values shown by the dashboard since the server started. From the second day on " +
 		"the chart shows the counters, day by day."))}
 }
 

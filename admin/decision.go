@@ -29,14 +29,14 @@ func actionsOf(state lesson.State) (out []action) {
 	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
 		"sessions that pick the lesson, for the earliest verdict.", false}
 	pause := action{lesson.Pause, "Pause", "No new session gets the lesson. " +
-		"Sessions with its block keep the block, so that their history stays unchanged. " +
+		"Sessions that already have the block keep it. " +
 		"The state becomes paused; Resume undoes the pause and returns the state " + string(state) + ".", true}
-	resume := action{lesson.Resume, "Resume", "The lesson returns to its state before the pause, with its numbers.", false}
-	retire := action{lesson.Retire, "Retire", "No new session gets the lesson, and its file moves into _archive. " +
-		"Its numbers stay, and no other lesson can take its name. The state becomes archived; " +
+	resume := action{lesson.Resume, "Resume", "The lesson returns to the state before the pause, with all numbers.", false}
+	retire := action{lesson.Retire, "Retire", "No new session gets the lesson, and the file moves into _archive. " +
+		"The numbers stay, and the name stays reserved. The state becomes archived; " +
 		"Restore undoes the retirement and returns the state " + string(state) + ".", true}
-	restore := action{lesson.Restore, "Restore", "The lesson returns from _archive to its state before the retirement, with its numbers.", false}
-	reject := action{lesson.Reject, "Reject", "No session gets the lesson. Its file stays, " +
+	restore := action{lesson.Restore, "Restore", "The lesson returns from _archive to the state before the retirement, with all numbers.", false}
+	reject := action{lesson.Reject, "Reject", "No session gets the lesson. The file stays, " +
 		"so that the lesson is not proposed again; Approve undoes the rejection.", true}
 	switch state {
 	case lesson.Candidate, lesson.Quarantined:
@@ -83,7 +83,7 @@ func measurement(r *report.Row) string {
 	case r == nil || r.NInjected+r.NWithheld == 0:
 		return "No session with a reward has measured the lesson yet."
 	case rowEffect(r) == nil:
-		return fmt.Sprintf("Its effect is still being counted: %s with the lesson, %s without.",
+		return fmt.Sprintf("No effect yet: %s with the lesson, %s without.",
 			countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
 	}
 	e := rowEffect(r)
@@ -107,7 +107,7 @@ func (v *lessonView) cautionNote() g.Node {
 			advice = o.row
 		}
 	}
-	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which it was withheld had %s. "+
+	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s with the lesson had a mean reward of %s, and %s without had %s. "+
 		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
 		countNoun(advice.NInjected, "session"), decimalText(advice.MeanInjected, 3), countNoun(advice.NWithheld, "session"), decimalText(advice.MeanWithheld, 3)))
 }
@@ -150,12 +150,12 @@ func eventText(e *lesson.Event) g.Node {
 	text := " " + pastTense(lesson.Action(e.Action)) + " the lesson"
 	switch e.Action {
 	case lesson.BecameCaution:
-		text = " turned the lesson into a caution, by its counts"
+		text = " turned the lesson into a caution, by the counts"
 	case lesson.BecameAdvice:
-		text = " turned the lesson back into advice, by its counts"
+		text = " turned the lesson back into advice, by the counts"
 	}
 	if hand == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
-		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the file of the new lesson")}
+		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the new lesson file")}
 	}
 	switch hand {
 	case "":
@@ -224,6 +224,6 @@ func (s *Server) actOnPage(c echo.Context) error {
 	}
 	s.decisions.add(l, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf(
-		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State),
+		"%s is %s now. The action takes effect within two seconds, and is in the audit log.", l.Slug, l.State),
 		frameOf(c).lessonHref(slug))
 }

@@ -14,7 +14,7 @@ func errorResponse(err error) *echo.HTTPError {
 	if httpError, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return httpError
 	}
-	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
+	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the reason is in precept's log").SetInternal(err)
 }
 
 // clientError returns the HTTP error for the client and logs the cause.

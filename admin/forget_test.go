@@ -86,7 +86,7 @@ func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
 		bearer(token)(r)
 		r.Body = io.NopCloser(strings.NewReader(`{"tenant":"acme","session":"ci-42"}`))
 	})
-	const want = "session (by name) of the tenant acme: 3 deleted"
+	const want = "session (by name) in the tenant acme: 3 deleted"
 	if got := f.audit.latest(); len(got) != 1 || got[0].Detail != want {
 		t.Errorf("audit log: got %+v, want one entry with detail %q", got, want)
 	}

@@ -109,8 +109,8 @@ func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 		}
 	}
 	return g.If(len(names) > 0, mutedText(
-		g.Text("Filters of the sessions that do not apply here: "), untrustedText(strings.Join(names, ", ")), g.Text(". "+reason+" "),
-		h.A(h.Href(f.linkWithFilters("/sessions")), g.Text("The list of sessions")), g.Text(" applies them."),
+		g.Text("Session filters that do not apply here: "), untrustedText(strings.Join(names, ", ")), g.Text(". "+reason+" "),
+		h.A(h.Href(f.linkWithFilters("/sessions")), g.Text("The session list")), g.Text(" applies them."),
 	))
 }
 

@@ -59,7 +59,7 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 }
 
 func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
-	key, note := "session-input", "no price of the models is known"
+	key, note := "session-input", "no model price is known"
 	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }
 	if m.known {
 		key, note = "session-cost", "cost "+p.amount(m.price.Cost(weekSum.TokensAdded, 0, 0))+" without a cache"

@@ -183,7 +183,7 @@ func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if e := s.audit.add(n); e != nil {
 			s.options.Log.Error("an action could not be written to the audit log; the health page shows the action until the "+
-				"restart: check the space and the permissions of the data directory", "file", auditFile, "error", e)
+				"restart: check the space and the permissions in the data directory", "file", auditFile, "error", e)
 		}
 		return err
 	}

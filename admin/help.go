@@ -37,16 +37,16 @@ func (s *Server) help(c echo.Context) error {
 	words := c.QueryParam("q")
 	return s.show(c, pageContent{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
-			title("Help", mutedText(g.Text("The documentation of this version, part of the binary."))),
+			title("Help", mutedText(g.Text("The documentation for this version, built into the binary."))),
 			filterForm("/help", "Documentation", f.withoutFilters("q"), hiddenQueryFields(f, "tenant"), textField("Search the documentation", "q", words, "30", h.Type("search"))),
 			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return searchResults(f, words) }),
 			helpList(f, guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
-				g.Text(". Every number of the dashboard shows its definition on hover, tap or Enter, with a link "+
+				g.Text(". Every number on the dashboard shows a definition on hover, tap or Enter, with a link "+
 					"to the matching section."),
 			),
-			collapsible("Decisions and their reasons", helpList(f, decisions)),
+			collapsible("Decisions and reasons", helpList(f, decisions)),
 		}
 	}})
 }
@@ -101,7 +101,7 @@ func searchResults(f frame, words string) g.Node {
 		}
 	}
 	if len(found) == 0 {
-		return h.P(g.Text("No part of the documentation contains these words. Search for fewer words."))
+		return h.P(g.Text("No documentation page contains these words. Search for fewer words."))
 	}
 	return section("found", "Found", h.Ul(found))
 }

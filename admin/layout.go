@@ -114,7 +114,7 @@ func topBar(f frame) g.Node {
 func errorPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
-		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href(f.Link("/help")), g.Text("Help")), g.Text(" has the documentation of this version.")),
+		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href(f.Link("/help")), g.Text("Help")), g.Text(" has the documentation for this version.")),
 	}
 }
 
@@ -124,8 +124,8 @@ func noSessionPage(f frame) g.Node {
 		f.breadcrumb(sessionLists()...),
 		title(f.page.Title),
 		h.P(
-			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list of "),
-			h.A(h.Href(f.Link("/sessions")), g.Text("all stored sessions")), g.Text(" of the tenant has their names and their runs."),
+			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list "),
+			h.A(h.Href(f.Link("/sessions")), g.Text("all stored sessions")), g.Text(" shows the tenant's session names and runs."),
 		),
 	}
 }
@@ -133,6 +133,6 @@ func noSessionPage(f frame) g.Node {
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),
-		h.P(g.Text("A viewer sees the effects of lessons, the queue, the list of sessions and health. Conversations, backtests, samples and exports need an operator's token.")),
+		h.P(g.Text("A viewer sees lesson effects, the queue, the session list and health. Conversations, backtests, samples and exports need an operator's token.")),
 	}
 }

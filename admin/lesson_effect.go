@@ -75,7 +75,7 @@ func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
 	}
-	return h.Nav(h.Class("arm-links"), ariaLabel("Sessions of the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions of all texts of the lesson:")), h.Ul(
+	return h.Nav(h.Class("arm-links"), ariaLabel("Sessions with the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions with any of the lesson's texts:")), h.Ul(
 		to("injected", store.FateInjected, ""), to("injected, poor", store.FateInjected, "poor"),
 		to("withheld", store.FateWithheld, ""), to("withheld, poor", store.FateWithheld, "poor"),
 		to("control", store.FateControl, ""), to("matched", store.FateMatched, ""),
@@ -86,10 +86,10 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
 		lessonMoney(r, p, m),
-		statOf("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
+		statOf("cost", points(&r.Cost), "per injection, at bandit.token_cost", ""),
 	}
 	if r.CachedWith != nil {
-		note := "of the input tokens of sessions with the lesson"
+		note := "of input tokens in sessions with the lesson"
 		if r.CachedChange != nil {
 			note += ", " + points(r.CachedChange) + " points by the lesson"
 		}
@@ -108,7 +108,7 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	case m.reading:
 		return statOf("lesson-money", stillCounting, "", "")
 	}
-	return statOf("lesson-money", noValue, "no price of the models is known", "")
+	return statOf("lesson-money", noValue, "no model price is known", "")
 }
 
 // lessonOverTime returns a row's effect over time and the planned trials. If both the row and sinceStart have fewer
@@ -122,11 +122,11 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 		days = nil
 	}
 	drawn := effectOverTime("Effect over time",
-		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.PlannedTrials), func(l report.PlannedTrial) bool { return l.Outcome != "" }), sinceStart)
+		"Effect in points at the end of each day, with the 95% interval, which narrows as sessions arrive", days, slices.DeleteFunc(slices.Clone(r.PlannedTrials), func(l report.PlannedTrial) bool { return l.Outcome != "" }), sinceStart)
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinPerArm))
+		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d withheld.", trial.MinPicks, trial.MinPerArm))
 	default:
 		var known []float64
 		if trueEffect != nil {
@@ -146,7 +146,7 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 		h.H3(g.Text("Planned looks")),
 		grid(
 			ariaLabel("Planned looks"),
-			headingRow(wordColumns("Began", "On"), numberColumns("Picks", "Effect, 95% of one look"), wordColumns("Verdict")),
+			headingRow(wordColumns("Began", "On"), numberColumns("Picks", "Effect, 95% for one look"), wordColumns("Verdict")),
 			g.Map(planned, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeNode(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
@@ -161,10 +161,10 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 // differenceNote compares the effect with the plain difference between mean rewards, which is not an effect.
 func differenceNote(r *report.Row) string {
 	const reason = "a lesson fires in tasks that are harder or easier than others"
-	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
+	text := fmt.Sprintf("The mean reward in sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {
 		return text + " This difference is not an effect: a lesson fires in tasks that are harder or easier than others. " +
-			"Only the comparison with withheld sessions measures the effect of the lesson."
+			"Only the comparison with withheld sessions measures the lesson's effect."
 	}
 	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s",
 		points(r.Effect), points(r.LOOGap))
@@ -180,7 +180,7 @@ func differenceNote(r *report.Row) string {
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return mutedText(
-			g.Text("No opinion of a judge. "), code("precept distill"),
+			g.Text("No judge's opinion yet. "), code("precept distill"),
 			g.Text(" asks a judge about sessions with lessons. The opinion appears here "+
 				"and changes no number above."),
 		)

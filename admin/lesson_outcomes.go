@@ -41,8 +41,8 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	}
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
-			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
-		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
+			g.Text(" An outcome in report.guardrails rises with the lesson. The verdict stays."))),
+		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect left of 0: less with the lesson. No outcome changes the verdict. "),
 			h.A(h.Href(f.helpHref("EXPERIMENT#outcomes")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("outcomes"), h.Table(
 			h.Class("cards"),
@@ -69,7 +69,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
-		x, state, meaning := &r.Models.Effects[i], "open", "the verdict does not cover this model yet: too few picks, or another effect; with bandit.retest, its sessions have the full bandit.epsilon"
+		x, state, meaning := &r.Models.Effects[i], "open", "the verdict does not cover this model yet: too few picks, or another effect; with bandit.retest, sessions on this model have the full bandit.epsilon"
 		if slices.Contains(r.Models.WithVerdict, x.Model) {
 			state, meaning = "seen", "the verdict covers this model"
 		}
@@ -90,8 +90,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 	text := r.OnModels()
 	return g.Group{
 		g.If(text != "", h.P(h.Strong(untrustedText(text)))),
-		h.P(h.Class("quiet"), g.Text("Effect on the reward in the sessions of one model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. "+
-			"A shrunken effect is moved towards the effect of the lesson. No verdict uses these effects. "),
+		h.P(h.Class("quiet"), g.Text("Effect on the reward per model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. A shrunken effect is moved towards the lesson's effect. No verdict uses these effects. "),
 			h.A(h.Href(f.helpHref("EXPERIMENT#models")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("models"), h.Table(
 			h.Class("cards"),
@@ -115,7 +114,7 @@ func outcomeEffect(x *report.Outcome) *effect {
 
 func outcomeHelp() map[string]string {
 	return map[string]string{
-		"recurrence":  "sessions in which the error of the lesson occurs again",
+		"recurrence":  "sessions in which the lesson's error occurs again",
 		"errors":      "failed tool calls per session, at most 10",
 		"loops":       "sessions with a repeated call",
 		"corrections": "sessions in which the user corrects or refuses",

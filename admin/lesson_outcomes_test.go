@@ -51,7 +51,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		}
 	}
 	row.Outcomes, row.Guardrail = nil, ""
-	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes of every session") {
+	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes in every session") {
 		t.Error("the page for a lesson without outcomes has the section \"Outcomes of every session\"")
 	}
 }

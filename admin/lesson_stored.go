@@ -29,7 +29,7 @@ type storedFigures struct {
 func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(s.err, errComputing):
-		return mutedText(g.Text("The stored sessions are being read; their rewards will appear here."))
+		return mutedText(g.Text("The stored sessions are being read; the rewards will appear here."))
 	case s.err != nil:
 		return mutedText(g.Text("The stored sessions cannot be read: " + s.err.Error() + "."))
 	}
@@ -43,12 +43,12 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 	return g.Group{
 		mutedText(
-			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+countText(s.survey.Sessions)+
-				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
+			g.Text("Share of each arm's sessions, by "), termButton("reward"), g.Text(". From "+countText(s.survey.Sessions)+
+				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+", all the lesson's texts together."),
 			read,
 		),
 		grid(
-			ariaLabel("Rewards of both arms"),
+			ariaLabel("Rewards in both arms"),
 			headingRow(wordColumns("Reward", "Injected and withheld"), numberColumns("Injected, sessions", "Withheld, sessions")), rewardRows(f, slug, arms),
 		),
 	}
@@ -130,7 +130,7 @@ func (view *backtestView) details(f frame) g.Node {
 		fired = append(fired, backtest.SessionCount{Text: w})
 	}
 	near := mutedText(g.Text("There are no near misses: no other session contains a blocked trigger, " +
-		"or all words of a phrase in separate places."))
+		"or all words in a phrase, but not together."))
 	if n := b.NearMisses.Sessions; n > 0 {
 		near = g.Group{
 			h.P(
@@ -153,7 +153,7 @@ func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 		return mutedText(g.Textf("Likeness is off: there are %d captured sessions, and likeness needs %d. ", l.Captured, lesson.LikeSessions),
 			code("precept import"), g.Text(" adds past transcripts."))
 	}
-	effect := "The lesson is injected in such sessions, as an arm of its own."
+	effect := "The lesson is injected in such sessions, as a separate arm."
 	if !l.Injected {
 		effect = "These are suggestions, and nothing is injected: write like: true into the lesson, and set match.like to on, to inject the lesson."
 	}

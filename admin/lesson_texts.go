@@ -72,10 +72,9 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 
 // html returns the older text, or how it differs from current.
 func (o oldText) html(f frame, current string) g.Node {
-	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
+	summary := h.Summary(g.Text("The text "), code(o.row.Arm))
 	if o.text == "" {
-		return h.Details(summary, mutedText(g.Text("No stored session contains this text: its sessions are deleted, "+
-			"have no reward, or share the random assignment of a run.")))
+		return h.Details(summary, mutedText(g.Text("No stored session contains this text: the sessions are deleted, have no reward, or share a run's random assignment.")))
 	}
 	text, marks := prose(o.text), ""
 	if current != "" {
@@ -120,10 +119,10 @@ func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
 		values []string
 	}{
 		{"fires on the words", t.Keywords},
-		{"or on requests of the kind", t.RequestKinds},
+		{"or on requests of kind", t.RequestKinds},
 		{"or on the tags", t.Tags},
 		{"or on errors like", t.ErrorPatterns},
-		{"or on errors of the kind", t.ErrorKinds},
+		{"or on errors of kind", t.ErrorKinds},
 		{"not on", t.NotKeywords},
 		{"only with the tools", t.Tools},
 		{"only for the models", t.Models},

@@ -176,13 +176,13 @@ func TestPageOfUnknownRunOrSessionLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, kind := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))
-		for _, want := range []string{"Unknown " + kind, "No data of this " + kind + " is stored", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
+		for _, want := range []string{"Unknown " + kind, "The " + kind + " has no stored data", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the page lacks %q: %s", path, want, page)
 			}
 		}
 	}
-	if text := get(t, f, "/api/runs/none", http.StatusNotFound); !strings.Contains(text, "no data of this run is stored") {
+	if text := get(t, f, "/api/runs/none", http.StatusNotFound); !strings.Contains(text, "the run has no stored data") {
 		t.Errorf("/api/runs/none: got %s, want an error about the run", text)
 	}
 }

@@ -31,7 +31,7 @@ func (s *Server) wrongToken(c echo.Context) error {
 		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"),
 			"Too many wrong tokens came from this address. The right token always works.")
 	}
-	return s.askToken(c, unauthorized(c, "the admin token is wrong: send Authorization: Bearer TOKEN with a token of admin.tokens, or with the content of the file admin-token in the data directory"),
+	return s.askToken(c, unauthorized(c, "the admin token is wrong: send Authorization: Bearer TOKEN with a token from admin.tokens or from the file admin-token in the data directory"),
 		"The token is wrong. The command below prints the generated token.")
 }
 
@@ -89,7 +89,7 @@ func (s *Server) login(c echo.Context) error {
 		return err
 	}
 	if err := s.logins.save(); err != nil {
-		s.log(c).Warn("a login cannot be stored and ends at the next restart; check the space and the permissions of data_dir",
+		s.log(c).Warn("a login cannot be stored and ends at the next restart; check the space and the permissions in data_dir",
 			"file", loginsFile, "error", err)
 	}
 	c.SetCookie(s.cookie(c, id, int(maxLoginAge.Seconds())))
@@ -101,10 +101,10 @@ func (s *Server) logout(c echo.Context) error {
 		s.logins.remove(cookie.Value)
 		if removed, err := s.logins.saveOrRemove(); removed {
 			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers log in again after a restart; "+
-				"check the space of data_dir", "file", loginsFile, "error", err)
+				"check the space in data_dir", "file", loginsFile, "error", err)
 		} else if err != nil {
 			s.log(c).Error("a logout cannot be stored: until the restart the login is refused, and then the login works again; "+
-				"delete the file before the restart, and check the permissions of data_dir", "file", loginsFile, "error", err)
+				"delete the file before the restart, and check the permissions in data_dir", "file", loginsFile, "error", err)
 		}
 	}
 	c.SetCookie(s.cookie(c, "", -1))

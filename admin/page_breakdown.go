@@ -25,7 +25,7 @@ type breakdownView struct {
 
 // dimensions returns the properties that divide the sessions.
 func dimensions() []choice {
-	return []choice{{report.ByAgent, "Agent"}, {report.ByModel, "Model"}, {report.ByLength, "Length of the task"}}
+	return []choice{{report.ByAgent, "Agent"}, {report.ByModel, "Model"}, {report.ByLength, "Task length"}}
 }
 
 // lengths describes the length classes for a session's first message.
@@ -76,9 +76,7 @@ func (v *breakdownView) list(f frame) g.Node {
 	case len(v.cells) > 0:
 		p := f.pageOf(len(v.cells), rowsPerPage)
 		return g.Group{
-			h.P(h.Class("warning"), g.Textf("Exploratory. Lessons are withheld at random from all sessions together, so an "+
-				"effect in a part of the sessions is a hint, not a verdict. Effects are moved towards the mean of "+
-				"their lesson, and intervals are widened for the %s cells of the page.", countText(len(v.cells)))),
+			h.P(h.Class("warning"), g.Textf("Exploratory. Lessons are withheld at random from all sessions together, so an effect in a subset is a hint, not a verdict. Effects are moved towards the lesson's mean, and intervals are widened for the %s cells on the page.", countText(len(v.cells)))),
 			scrollRegion(ariaLabel("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
 		}
 	case v.reading:
@@ -109,7 +107,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	return h.Table(
 		h.Class("effects cards"),
 		h.Caption(
-			g.Text("Of "+sessions+" closed sessions with a reward since "+since),
+			g.Text("From "+sessions+" closed sessions with a reward since "+since),
 			g.If(!v.survey.Complete, g.Text(", the newest within the time limit")), g.Text("."),
 			g.If(v.sparseCells > 0, g.Textf(
 				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.sparseCells)),
@@ -154,8 +152,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 
 func (v *breakdownView) sparseDataNote() g.Node {
 	sessions, since := v.storedCounts()
-	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +
-		"10 withheld. " + sessions + " of these sessions are stored since " + since
+	text := "A cell needs 50 closed sessions with a reward, at least 10 injected and 10 withheld. " + sessions + " such sessions are stored since " + since
 	if v.sparseCells > 0 {
 		text += ", in " + countNoun(v.sparseCells, "cell") + " still too small"
 	}
@@ -164,7 +161,7 @@ func (v *breakdownView) sparseDataNote() g.Node {
 		h.P(g.Text(text+".")),
 		h.P(
 			g.Text("Agents are distinguished by "), code("Precept-Agent"), g.Text(", the path form "),
-			code("/p/agent=NAME/v1"), g.Text(", or their User-Agent."),
+			code("/p/agent=NAME/v1"), g.Text(", or the User-Agent."),
 		),
 	)
 }

@@ -80,7 +80,7 @@ func (v *compareView) html(f frame) g.Node {
 			title("Compare", h.Nav(h.Class("ways"), ariaLabel("Compare by"), by("agent", "Agents"), by("model", "Models"))),
 			v.filters(f),
 			emptyState(ifElse(c.A.Value == "", "No "+c.By+" yet", "There is only one "+c.By), h.P(
-				g.Text("A comparison needs sessions of two "+c.By+"s. "), h.A(h.Href(f.WithQuery("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
+				g.Text("A comparison needs sessions from two "+c.By+"s. "), h.A(h.Href(f.WithQuery("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
 			),
 		}
 	}

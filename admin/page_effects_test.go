@@ -40,7 +40,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 		wantText []string
 	}{
 		"no task":         {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
-		"one harms":       {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
+		"one harms":       {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!No open task"}},
 		"two harm":        {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons harm<"}},
 		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
@@ -89,14 +89,14 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		wantText []string
 	}{
 		"without a price": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, ">500,000<", `aria-label="Tokens of lessons this week: 500,000 tokens"`, "no price of the models is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, ">500,000<", `aria-label="Lesson tokens this week: 500,000 tokens"`, "no model price is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"with a price":                      {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
 		"no cached price":                   {"/", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{">0.0040<"}},
 		"price in the query":                {"/?price=200", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
 		"negative price in the query":       {"/?price=-1", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{"cost 1.00 without"}},
-		"price in the query over the limit": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no price of the models is known"}},
+		"price in the query over the limit": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no model price is known"}},
 		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
@@ -105,12 +105,12 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
-		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
+		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the set probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{
-			"Not included: 1 session that closed with another definition of the reward: old.",
+			"Not included: 1 session that closed with another reward definition: old.",
 		}},
 		"excluded sessions": {"/", admin.Prices{}, func(r *report.Report) {
 			r.Flow = report.Flow{Closed: 1204, InExperiment: 1180, Excluded: 24, ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 20}, {Reason: trial.ExcludedTwin, Sessions: 4}}}
@@ -160,7 +160,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 	}{
 		"plain": {func(*pageData) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
-			"No opinion of a judge", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
+			"opinion yet", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
 			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!The difference without randomisation",
 			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
@@ -184,10 +184,10 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"note on an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
 		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
-		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
+		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
 		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
 		"input tokens":           {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},
-		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
+		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!opinion yet"}},
 		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
@@ -214,12 +214,12 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
-			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
+			"From 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
 		"events": {func(w *pageData) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "word", Action: "create", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
-		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the file of the new lesson", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
+		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the new lesson file", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
 		page := mainText(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
 			w := pageData{wordSource: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}

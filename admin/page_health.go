@@ -46,7 +46,7 @@ func (v *healthView) html(frame) g.Node {
 			h.Class("columns"),
 			h.Section(
 				heading("account", "All exchanges"), linesTable("account", accountLines(&v.health.Account)),
-				mutedText(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
+				mutedText(g.Text("Counted since the data directory was created. An exchange is one request and the reply.")),
 			),
 			h.Section(heading("since", "Since this start"), linesTable("since", sinceStartLines(&v.health.SinceStart))),
 			h.Section(heading("store", "In the store"), linesTable("store", storeLines(v.health.Store.Counts))),
@@ -85,9 +85,9 @@ func (v *healthView) problems() g.Node {
 	return g.Group{
 		trouble("The store cannot be read: ", store.Problem),
 		trouble("", store.Notice),
-		trouble("The counts of exchanges are incomplete: ", account.Problem),
+		trouble("The exchange counts are incomplete: ", account.Problem),
 		g.If(!account.Balanced, h.P(
-			h.Class("problem"), g.Text("The counts of exchanges do not balance: admitted differs from stored + spooled + incomplete + dropped. Report this fault with the output of "),
+			h.Class("problem"), g.Text("The exchange counts do not balance: admitted differs from stored + spooled + incomplete + dropped. Report this fault with the output from "),
 			code("precept doctor --json"), g.Text("."),
 		)),
 	}
@@ -133,7 +133,7 @@ func (v *healthView) configuration() g.Node {
 	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config cards"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
-		mutedText(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
+		mutedText(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from the defaults; secrets are hidden.", len(changed), len(v.health.Config))),
 		scrollRegion(ariaLabelledBy("config"), table(headingRow(wordColumns("Key", "Value", "Default")), h.TBody(changed))),
 		collapsible("Keys with default values", scrollRegion(ariaLabel("Keys with default values"), table(h.TBody(rest)))),
 	}
@@ -153,7 +153,7 @@ func (v *healthView) actions() g.Node {
 				)
 			})),
 		)),
-		mutedText(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" of the data directory.")),
+		mutedText(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" in the data directory.")),
 	}
 }
 
@@ -190,8 +190,8 @@ func sinceStartLines(n *SinceStart) []healthLine {
 	out := []healthLine{
 		{Name: "Exchanges stored", Value: countText(n.Exchanges)},
 		{Name: "Samples written, rewrites included", Value: countText(n.Samples)},
-		{Name: "Sessions closed, each session of a run counted", Value: countText(n.Closed)},
-		{Name: "with a reward of their own; the report counts a run once", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
+		{Name: "Sessions closed, a run's sessions counted each", Value: countText(n.Closed)},
+		{Name: "with a separate reward; the report counts a run once", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
 		{Name: "Exchanges that opted out", Value: countText(n.OptedOut)},
 		{Name: "Texts redacted", Value: countText(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: countText(n.Incomplete)},
@@ -216,7 +216,7 @@ func storeLines(counts map[string]int64) (out []healthLine) {
 		case "bytes":
 			l.Name, l.Value = "On disk", bytesText(counts[name])
 		case "parked":
-			l.Name = "Feedback waiting for its session"
+			l.Name = "Feedback waiting for the session"
 		case "sessions":
 			l.Name = "Sessions and runs"
 		}

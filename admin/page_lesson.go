@@ -48,7 +48,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.splitRows(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
 		return s.show(c, pageContent{Title: "Unknown lesson", Main: errorPage, Err: echo.NewHTTPError(http.StatusNotFound,
-			"no lesson has this name, and the store has no counters of it")})
+			"no lesson has this name, and the store has no counters for it")})
 	}
 	v.prices = s.options.Program.Prices()
 	v.mean = s.weeklyMeanPrice(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
@@ -127,7 +127,7 @@ func (v *lessonView) html(f frame) g.Node {
 		}),
 		g.Iff(v.lesson != nil && f.MayAct, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
-			return section("outcomes", "Outcomes of every session", outcomeTable(f, v.row))
+			return section("outcomes", "Outcomes in every session", outcomeTable(f, v.row))
 		}),
 		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
 			return section("models", "Models", modelTable(f, v.row))
@@ -138,7 +138,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
 			return section("gap", "The difference without randomisation", h.P(g.Text(differenceNote(v.row))))
 		}),
-		section("opinion", "Opinion of the judge", opinions(v.row)),
+		section("opinion", "Judge's opinion", opinions(v.row)),
 		g.Iff(v.row != nil, func() g.Node {
 			return section("cost", "Cost", statList(lessonCosts(v.row, &v.prices, &v.mean)), v.mean.note(&v.prices))
 		}),
@@ -165,7 +165,7 @@ func windowNote(f frame) g.Node {
 		return nil
 	}
 	text := ifElse(provisional, "The effects count open sessions, too", "The effects count closed sessions only") +
-		ifElse(window == "", ".", ", of the window "+escapeHidden(window)+".")
+		ifElse(window == "", ".", ", in the window "+escapeHidden(window)+".")
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
@@ -194,7 +194,7 @@ func (v *lessonView) texts() g.Node {
 		block = g.Group{
 			textBox(h.Pre(untrustedText(v.block))),
 			mutedText(g.Text("This block is inserted before the user's words, or at the top of the tool result that fired the lesson. " +
-				"Other lessons of the turn share the first and the last line.")),
+				"Other lessons in the turn share the first and the last line.")),
 		}
 	}
 	return h.Section(

@@ -129,8 +129,8 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
-		"The text of <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
-		"The text of <code>helpful@kept</code>", "No stored session contains this text",
+		"The text <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
+		"The text <code>helpful@kept</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("lesson page lacks %q", want)
@@ -154,7 +154,7 @@ func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
-		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", "Of 600 stored sessions",
+		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", "From 600 stored sessions",
 		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
@@ -171,7 +171,7 @@ func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 		t.Error("the backtest lacks \"41 of the 812\" or the keyword without a match")
 	}
 	lib.survey = nil
-	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
+	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge&#39;s opinion yet") {
 		t.Error("without data, a lesson's page lacks the note on unreadable sessions or the note on missing judge scores")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
@@ -210,7 +210,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
-	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
+	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "and is in the audit log") {
 		t.Error("the page after an action has no notice about it")
 	}
 	if strings.Contains(reload(), `role="status">`) {

@@ -48,7 +48,7 @@ func verdicts(chosen string) []choice {
 		{"invalid", string(report.Invalid)},
 		{"waits", "waits for approval"},
 		{"paused", "paused"},
-		{"caution", "caution by its counts"},
+		{"caution", "caution by counts"},
 	}
 	if chosen == "open" {
 		list = append(list, choice{"open", "unproven, benched or likely"})
@@ -148,7 +148,7 @@ func (v *lessonsView) list(f frame) g.Node {
 	case len(v.rows) > 0:
 		p := f.pageOf(len(v.rows), rowsPerPage)
 		t := newEffectTable(&v.pageReport.report, v.rows[p.from:p.to], false, v.filter.plotZoom(), v.trueEffects)
-		return g.Group{scrollRegion(ariaLabel("Effects of lessons"), t.html(f, true)), p.html(f)}
+		return g.Group{scrollRegion(ariaLabel("Lesson effects"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
 		return emptyState("No lesson matches the filter", h.P(
 			g.Text("There "+plural(v.total, "is", "are")+" "+countNoun(v.total, "lesson")+". "),

@@ -165,7 +165,7 @@ func TestLessonFiltersNameVerdictsAsRowsDo(t *testing.T) {
 		"state=trial%2C+ended":       `tried >trial, ended</option>`,
 		"state=trial":                `trying >trial</option>`,
 		"verdict=open&state=active":  `benched likely unproven >unproven, benched or likely</option>`,
-		"verdict=caution&state=none": ` >caution by its counts</option>`,
+		"verdict=caution&state=none": ` >caution by counts</option>`,
 	} {
 		slugs, text, _ := strings.Cut(want, " >")
 		page := get("?sort=name&" + query)

@@ -20,7 +20,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	}{
 		"plain": {"/samples", func(*store.SampleList) {}, []string{
 			`<span class="family">error correction</span><span class="slug ">unrated</span><span class="asked">what was asked</span>`,
-			"no text", "!rated by", `href="/sessions/s-1">its session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
+			"no text", "!rated by", `href="/sessions/s-1">the session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
 			`<option value="">any</option>`, `<option value="error_correction">error correction</option>`, "!further bytes",
 			`href="/api/export?format=mplp&tenant=default"`, `href="/api/export?format=experiment&tenant=default"`,
 		}},
@@ -67,8 +67,8 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"no problem": {func(*admin.Health) {}, []string{
 			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
 			"precept v1, go1, process 7, since <time", "of 12,345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
-			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
-			`<th scope="row">Late samples</th><td>3</td>`, `<th scope="row">Sessions and runs</th><td>9</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
+			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for the session</th><td>2</td>`,
+			`<th scope="row">Late samples</th><td>3</td>`, `<th scope="row">Sessions and runs</th><td>9</td>`, "No entries. Approvals", "1 of 2 keys differ from the defaults",
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td data-label="Value" class="text wrap"><code>0.25</code></td><td data-label="Default" class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
@@ -76,8 +76,8 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"failing store":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
 		"unreadable store":   {func(h *admin.Health) { h.Store.Problem = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
 		"notice":             {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
-		"unreadable account": {func(h *admin.Health) { h.Account.Problem = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
-		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
+		"unreadable account": {func(h *admin.Health) { h.Account.Problem = "no answer" }, []string{"The exchange counts are incomplete: no answer"}},
+		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The exchange counts do not balance"}},
 		"lost exchanges":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
 		"one lost exchange":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
 		"lag over a minute":  {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},

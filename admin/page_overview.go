@@ -65,7 +65,7 @@ func (s *Server) overview(c echo.Context) error {
 		v.tenants = s.otherTenants(c.Request().Context(), r.key.Tenant)
 	}
 	return s.show(c, pageContent{
-		Title: "lessons and their effects", Main: v.html, Head: chartScripts(), Live: true, Counted: r.asOf, Problem: r.problem,
+		Title: "lessons and effects", Main: v.html, Head: chartScripts(), Live: true, Counted: r.asOf, Problem: r.problem,
 	})
 }
 
@@ -128,7 +128,7 @@ func (s *Server) pendingTasks(v *overviewView, f frame) (out []task) {
 	} else {
 		add(harm, "", "active lessons harm", f.linkInReport("/lessons", "verdict", "harms"), "bad")
 	}
-	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.linkInReport("/lessons", "verdict", "caution"), "warn")
+	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by counts", f.linkInReport("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waitingLessons()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
@@ -147,7 +147,7 @@ func (v *overviewView) html(f frame) g.Node {
 		)),
 		g.If(!nothing, g.Map(reportWarnings(&v.pageReport.report), problem)),
 		g.Map(v.pageReport.report.OtherDefinitions, func(e report.DefinitionCount) g.Node {
-			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed with another definition of the reward: %s.",
+			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed with another reward definition: %s.",
 				countNoun(e.Sessions, "session"), definitionText(e.RewardDefinition)))
 		}),
 		g.Iff(v.pageReport.report.Flow.Closed > 0, func() g.Node {
@@ -173,7 +173,7 @@ func (v *overviewView) html(f frame) g.Node {
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		mutedText(
 			g.If(v.pageReport.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.pageReport.report.RewardDefinition)+". ")),
-			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
+			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 reward."),
 		),
 	}
 }
@@ -224,8 +224,8 @@ func (v *overviewView) form(f frame) g.Node {
 		textField("Tenant", "tenant", f.Tenant, "10"),
 		windowField(f.query.Get("window")),
 		textField(
-			"Price of 1M tokens", "price", f.query.Get("price"), "8", g.Attr("inputmode", "decimal"), h.Placeholder(price),
-			h.Title("The price of a million input tokens, in your currency"),
+			"Price per 1M tokens", "price", f.query.Get("price"), "8", g.Attr("inputmode", "decimal"), h.Placeholder(price),
+			h.Title("Price per million input tokens, in your currency"),
 		),
 		checkboxField("with open sessions", "provisional", "true", v.pageReport.key.Provisional),
 	)
@@ -237,7 +237,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 			h.Class("needs"), ariaLabelledBy("needs"), heading("needs", "Needs a person"),
 			h.Ul(g.Map(v.tasks, func(n task) g.Node {
 				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), untrustedText(truncateChars(n.text, 300))),
-					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("its poor sessions"))}))
+					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("poor sessions"))}))
 			})),
 		)
 	}
@@ -248,14 +248,13 @@ func (v *overviewView) taskList(f frame) g.Node {
 // effects returns the lessons table and the charts for all lessons together.
 func (v *overviewView) effects(f frame) g.Node {
 	t := newEffectTable(&v.pageReport.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.trueEffects)
-	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
+	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with the 95% interval",
 		v.pageReport.report.Global.Bands, nil, v.pageReport.sinceStart(""))
 	if drawn == nil {
-		drawn = mutedText(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
-			"at least %d of them in control.", trial.MinPicks, trial.MinPerArm))
+		drawn = mutedText(g.Textf("The band starts with the effect's second value. An effect needs %d sessions with a reward, at least %d in control.", trial.MinPicks, trial.MinPerArm))
 	}
 	return g.Group{
-		heading("effects", "Effect of each lesson"),
+		heading("effects", "Effect per lesson"),
 		scrollRegion(ariaLabelledBy("effects"), t.html(f, false)),
 		mutedText(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, countText(len(v.rows)))),

@@ -106,15 +106,15 @@ func queueKeys() g.Node {
 	}
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("keys"),
-		h.Strong(g.Text("Keys of the queue")),
+		h.Strong(g.Text("Queue keys")),
 		h.Dl(
 			h.Class("facets"),
 			shortcut("next, previous lesson", "j", "k"),
 			shortcut("approve: this text becomes active", "a"),
-			shortcut("put on trial: active, withheld half of the time", "t"),
+			shortcut("put on trial: active, withheld half the time", "t"),
 			shortcut("reject: no session gets the lesson; press twice", "r"),
 			shortcut("try the lesson on captured sessions", "b"),
-			shortcut("open its page", "o"),
+			shortcut("open the lesson page", "o"),
 			shortcut("show or hide this help", "?", "Esc"),
 		),
 	)
@@ -231,7 +231,7 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	}
 	total := g.Node(nil)
 	if n := l.Support(); n > len(list) {
-		total = h.P(g.Textf("%s sessions support the lesson. The list names %d of them.", countText(n), len(list)))
+		total = h.P(g.Textf("%s sessions support the lesson. The list names %d.", countText(n), len(list)))
 	}
 	return h.Div(total, h.Ul(h.Class("checks"), limitedList(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind

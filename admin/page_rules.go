@@ -67,7 +67,7 @@ func (v *rulesView) html(f frame) g.Node {
 		files[i] = v.file(&v.files[i])
 	}
 	return g.Group{
-		title("Rules", mutedText(g.Text("The sections of CLAUDE.md, AGENTS.md and similar files that agents send, their tokens (estimates), and their effect. "),
+		title("Rules", mutedText(g.Text("Sections in the CLAUDE.md, AGENTS.md and similar files that agents send, with estimated tokens and effect. "),
 			h.A(h.Href(f.helpHref("RULES")), g.Text("How to measure a section")), g.Text("."))),
 		windowNote(f),
 		files,
@@ -77,7 +77,7 @@ func (v *rulesView) html(f frame) g.Node {
 				return emptyState("The captured sessions are being read", h.P(g.Text("The first time takes some seconds. The files then appear here.")))
 			}
 			return emptyState("No rules file was found", h.P(g.Text("precept searches the captured sessions ("+countNoun(v.sessions, "session")+
-				" read) for the files of known agents. Learning must be enabled.")))
+				" read) for known agents' files. Learning must be enabled.")))
 		}),
 	}
 }
@@ -101,8 +101,8 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	return h.Section(
 		ariaLabel(s.File), h.H2(untrustedText(s.File)),
 		h.P(untrustedText(s.Agent), g.If(s.Agent != "", g.Text(": ")), g.Text(countNoun(s.Sessions, "session")+", "+countNoun(s.TokensPerRequest, "token")+" a request, "+
-			countNoun(s.TokensPerSession, "token")+" a session, "+shareText(s.InputShare)+" of the input tokens."), g.If(s.Problem != "", g.Text(" In this file "+s.Problem+"."))),
-		cards(ariaLabel("Sections of "+s.File), headingRow(wordColumns("Section"), numberColumns("Tokens a request", "Tokens a session", "Sessions", "Share of input"), wordColumns("State")), rows...),
+			countNoun(s.TokensPerSession, "token")+" a session, "+shareText(s.InputShare)+" of input tokens."), g.If(s.Problem != "", g.Text(" In this file "+s.Problem+"."))),
+		cards(ariaLabel("Sections in "+s.File), headingRow(wordColumns("Section"), numberColumns("Tokens a request", "Tokens a session", "Sessions", "Share of input"), wordColumns("State")), rows...),
 	)
 }
 

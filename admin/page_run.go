@@ -21,8 +21,7 @@ type runView struct {
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), nameParam(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {
-		return run, echo.NewHTTPError(http.StatusNotFound, "no data of this run is stored: "+
-			"the run is unknown, its sessions are deleted or opted out, or their first turns are not stored yet")
+		return run, echo.NewHTTPError(http.StatusNotFound, "the run has no stored data: it is unknown, the sessions are deleted or opted out, or the first turns are not stored yet")
 	}
 	s.setCosts(run.Sessions)
 	return run, storeError(err)
@@ -78,7 +77,7 @@ func (v *runView) html(f frame) g.Node {
 	}
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
-		title("Run "+v.run.Name, mutedText(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
+		title("Run "+v.run.Name, mutedText(g.Text("A run's sessions work on one task, get or miss the same lessons, and share the reward."))),
 		statList([]stat{
 			statOf("session-reward", decimalText(v.run.Reward, 2), v.run.Verdict, verdictTone(v.run.Verdict)),
 			statOf("turns", countText(turns), countNoun(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
@@ -89,7 +88,7 @@ func (v *runView) html(f frame) g.Node {
 		}),
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), nil, v.run.Sessions, v.prices),
-			emptyState("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
+			emptyState("No session in this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
 		g.If(v.run.Unlisted > 0, mutedText(g.Text(countText(v.run.Unlisted)+" further sessions are not listed."))),
 	}
 }
@@ -101,7 +100,7 @@ func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 		all += *output
 	}
 	if cost == nil {
-		return statOf("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
+		return statOf("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no model price", "tokens"), "")
 	}
 	return statOf("spending", p.amount(*cost), countText(all)+" tokens", "")
 }

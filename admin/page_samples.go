@@ -31,7 +31,7 @@ func (v *samplesView) html(f frame) g.Node {
 	unapplied := v.unapplied(f)
 	kept := slices.DeleteFunc(slices.Concat(unapplied, []string{"order", "view"}), func(key string) bool { return key == "lesson" }) // the form has a field for a lesson
 	return g.Group{
-		title("Samples", mutedText(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
+		title("Samples", mutedText(g.Text("Learning data from the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filterForm(
 			"/samples", "Filter samples", clear, hiddenQueryFields(f, kept...),
 			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
@@ -46,7 +46,7 @@ func (v *samplesView) html(f frame) g.Node {
 			}),
 			textField("Tenant", "tenant", f.Tenant, "7"),
 		),
-		f.unappliedNote("Samples have only the filters of the form.", unapplied...),
+		f.unappliedNote("Samples have only the form's filters.", unapplied...),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
 		f.olderPager(g.If(v.found.RowsRead > 0, h.Span(
 			g.Text(countText(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+countText(v.found.RowsRead)+" read")),
@@ -78,7 +78,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 			"None of the %s samples read matches. %s", countText(v.found.RowsRead), older)))
 	default:
 		return emptyState("No sample yet", h.P(g.Text(
-			"Samples are built when a session closes: reward.close_after after its beginning.")))
+			"Samples are built when a session closes: reward.close_after after it began.")))
 	}
 }
 
@@ -105,7 +105,7 @@ func sampleNode(f frame, x *store.SampleItem) g.Node {
 			h.P(answered),
 			mutedText(
 				g.Text("Sample "), code(x.Sample.ID), g.Text(rated+"; "),
-				h.A(h.Href(f.sessionHref(x.Session)), g.Text("its session")),
+				h.A(h.Href(f.sessionHref(x.Session)), g.Text("the session")),
 			),
 			h.Pre(h.Dir("auto"), h.TabIndex("0"), untrustedText(preview(x))),
 		),
@@ -140,9 +140,9 @@ func gist(doc map[string]any) string {
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",
-		"openai":     "conversations, in the form of fine-tuning files",
-		"preference": "pairs of a better and a worse answer",
-		"experiment": "every random assignment and its outcome, to recompute the report",
+		"openai":     "conversations, as fine-tuning files",
+		"preference": "pairs with a better and a worse answer",
+		"experiment": "every random assignment with the outcome, to recompute the report",
 		"parquet":    "the samples, as a Parquet file",
 	}
 	return section(

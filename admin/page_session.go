@@ -48,7 +48,7 @@ func (v *sessionView) html(f frame) g.Node {
 			statOf("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", countText(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
-			statOf("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" of them cached", ""),
+			statOf("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" cached", ""),
 			statOf("session-lessons", countText(len(v.session.SessionItem.Injected)), countText(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),
 		v.notices(),
@@ -76,14 +76,12 @@ func errorKindsText(x *store.SessionItem) string {
 // notices explains rare states, such as control or excluded.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
-		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the session was chosen "+
-			"at random, at its beginning, to get no lesson."))),
-		g.If(v.session.SessionItem.Excluded, warning("This session is outside of the experiment. "+
+		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: chosen at random, at the start, to get no lesson."))),
+		g.If(v.session.SessionItem.Excluded, warning("This session is outside the experiment. "+
 			report.ExclusionCause(v.session.ExcludedFor))),
-		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; its later "+
-			"requests went out unchanged.")),
-		g.If(len(v.session.OptedOut) > 0, warning(countText(len(v.session.OptedOut))+
-			" of its turns opted out and are not stored.")),
+		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; later requests went out unchanged.")),
+		g.If(len(v.session.OptedOut) > 0, warning(countNoun(len(v.session.OptedOut), "turn")+" opted out and "+
+			plural(len(v.session.OptedOut), "is", "are")+" not stored.")),
 	}
 }
 
@@ -91,7 +89,7 @@ func (v *sessionView) turns(f frame) g.Node {
 	turns := g.Node(g.Map(v.session.TurnItems, func(t store.TurnItem) g.Node { return turnNode(&t) }))
 	if len(v.session.TurnItems) == 0 {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
-			"No turn is stored yet. A turn appears some seconds after its end.")))
+			"No turn is stored yet. A turn appears a few seconds after it ends.")))
 	}
 	to := func(from int, rel, text string) g.Node {
 		return h.P(h.A(h.Href(f.WithQuery("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
@@ -121,7 +119,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	if len(p.Entry.Comment) > 4096 {
 		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")
 	}
-	c.Set(detailKey, kind+" of session "+idOnly(id))
+	c.Set(detailKey, kind+" for session "+idOnly(id))
 	done, err := s.rate(c, tenantOf(c), p)
 	if err != nil {
 		return err
@@ -130,8 +128,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
 	} else if done.Status == store.Parked { // for example, deleted by another person meanwhile
-		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received its data. " +
-			"The page Health shows the lag of the store."
+		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received the session's data. The page Health shows the store's lag."
 	}
 	return s.seeOther(c, frameOf(c).sameTurnsHref(id), notice)
 }
@@ -147,8 +144,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.seeOther(c, f.Link("/sessions"), ifElse(n == 0, "No data of this session was stored.",
-		"The session is deleted: its record, turns, samples and feedback."))
+	return s.seeOther(c, f.Link("/sessions"), ifElse(n == 0, "Nothing was stored for this session.",
+		"The session is deleted: record, turns, samples and feedback."))
 }
 
 // idOnly returns text if it is a session id. A name from a client is personal data, so the audit log must not keep it.

@@ -49,20 +49,20 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 	for want, e := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
 		`"said assistant"><div class="who">assistant</div></div>`:                  {Kind: "assistant"},
-		`"said call"><div class="who">call of bash</div>`:                          {Kind: sample.EventCall, Tool: "bash"},
-		`"said result"><div class="who">answer of bash</div>`:                      {Kind: sample.MessageResult, Tool: "bash", Outcome: "ok"},
-		`"said result"><div class="who">answer of a tool</div>`:                    {Kind: sample.MessageResult},
-		`"said result"><div class="who">answer of bash: pending</div>`:             {Kind: sample.MessageResult, Tool: "bash", Outcome: "pending"},
-		`"said result error"><div class="who">answer of bash: failed <span class="quiet">(seen by exit_code)</span></div>`: {
+		`"said call"><div class="who">call to bash</div>`:                          {Kind: sample.EventCall, Tool: "bash"},
+		`"said result"><div class="who">answer from bash</div>`:                    {Kind: sample.MessageResult, Tool: "bash", Outcome: "ok"},
+		`"said result"><div class="who">answer from a tool</div>`:                  {Kind: sample.MessageResult},
+		`"said result"><div class="who">answer from bash: pending</div>`:           {Kind: sample.MessageResult, Tool: "bash", Outcome: "pending"},
+		`"said result error"><div class="who">answer from bash: failed <span class="quiet">(seen by exit_code)</span></div>`: {
 			Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Rule: "exit_code",
 		},
-		`"said error"><div class="who">error of the upstream</div>`: {Kind: store.KindError, Text: "busy"},
+		`"said error"><div class="who">upstream error</div>`: {Kind: store.KindError, Text: "busy"},
 		`"said block"><div class="who">inserted by precept <span class="slug">look</span></div><pre dir="auto">- look</pre>`: {
 			Kind: store.KindBlock, Text: "- look\n\n", Slugs: []string{"look"},
 		},
 		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
 		`<span class="quiet">inserted again after the agent`:                    {Kind: store.KindBlock, Reinserted: true},
-		`"said ghost"><div class="who">withheld at random <span class="quiet">the probability of injection was 0.75</span></div>`: {
+		`"said ghost"><div class="who">withheld at random <span class="quiet">the injection probability was 0.75</span></div>`: {
 			Kind: store.KindWithheld, Propensity: 0.75, Why: "withheld",
 		},
 		`"said ghost"><div class="who">not shown: control session</div>`:          {Kind: store.KindWithheld, Why: "control"},
@@ -79,7 +79,7 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 			t.Errorf("%q entry: got folded = %v, want %v", e.Kind, !folded, folded)
 		}
 		if e.CutBytes == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
-			!e.Reinserted && strings.Contains(page, "inserted again") || e.Propensity == 0 && strings.Contains(page, "probability of injection was") {
+			!e.Reinserted && strings.Contains(page, "inserted again") || e.Propensity == 0 && strings.Contains(page, "injection probability was") {
 			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", e.Kind, page)
 		}
 	}
@@ -100,27 +100,27 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		wantText []string
 	}{
 		"plain": {func(*store.Transcript) {}, []string{
-			"!Control session", "!outside of the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
+			"!Control session", "!outside the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
 			"!Later turns", "no feedback", `<strong class="">–</strong>`, `<strong>not matched</strong><small>word</small>`, "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
 			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
 		}},
 		"named":                {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
 		"blank name":           {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
 		"control":              {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
-		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment. An earlier release excluded the session"}},
-		"equal history":        {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside of the experiment. Another conversation had an equal history"}},
+		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside the experiment. An earlier release excluded the session"}},
+		"equal history":        {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside the experiment. Another conversation had an equal history"}},
 		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
-		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
-		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
+		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 turns opted out and are not stored"}},
+		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 turn opted out and is not stored"}},
 		"open":                 {func(s *store.Transcript) { s.Closed = false; setReward(s) }, []string{"; open", "; counted when the session closes"}},
 		"no stored turn":       {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
 		"second turns page":    {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
 		"rewarded": {func(s *store.Transcript) { setReward(s) }, []string{
-			`<strong class="good">0.88</strong>`, "from the results of verifiers<", "!counted", `<div class="good">`,
+			`<strong class="good">0.88</strong>`, "from the verifier results<", "!counted", `<div class="good">`,
 		}},
-		"counted": {func(s *store.Transcript) { setReward(s).Counted = new(0.875) }, []string{"of verifiers; counted<"}},
+		"counted": {func(s *store.Transcript) { setReward(s).Counted = new(0.875) }, []string{"verifier results; counted<"}},
 		"poor":    {func(s *store.Transcript) { setReward(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
 		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
 		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
@@ -147,15 +147,15 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 				{Slug: "rule:AGENTS.md#Kept", State: "injected", Propensity: 0.5, Turn: 4, Shared: true},
 			}
 		}, []string{
-			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
-			`>b</a> <strong>withheld</strong><small>withheld at random, turn 4; the probability of injection was 0.50</small>`,
+			`>a</a> <strong>injected</strong><small>turn 2; the injection probability was 0.90</small>`,
+			`>b</a> <strong>withheld</strong><small>withheld at random, turn 4; the injection probability was 0.50</small>`,
 			`>h</a> <strong>injected</strong><small>keyword "push it" in the user's message; turn 2;`,
 			`>c</a> <strong>control</strong><small>matched; a control session, chosen at random`,
-			`>d</a> <strong>not picked</strong><small>matched; no room for its text (inject.budget_bytes)</small>`,
-			"<small>cut at random: a section of a rules file; turn 4; the section stays with the probability 0.50</small>",
-			"<small>cut at random: a section of a rules file; the sessions of the run share the random assignment; the section stays with the probability 0.50</small>",
-			"<small>requests of the run keep a section of a rules file; the sessions of the run share the random assignment; the section stays",
-			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
+			`>d</a> <strong>not picked</strong><small>matched; no room for the text (inject.budget_bytes)</small>`,
+			"<small>cut at random: a rules file section; turn 4; the section stays with probability 0.50</small>",
+			"<small>cut at random: a rules file section; the run's sessions share the random assignment; the section stays with probability 0.50</small>",
+			"<small>requests in the run keep a rules file section; the run's sessions share the random assignment; the section stays",
+			"better lessons took the slots", "expects no gain above the cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
 		checkPage(t, name, sessionPageWith(t, tc.change), tc.wantText...)
@@ -179,7 +179,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}{
 		"plain": {"/sessions", func(*store.SessionList) {}, []string{
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
-			"!outside of the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
+			"!outside the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
 		"a loop":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
 		"good":    {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
@@ -187,7 +187,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"control": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
 		"excluded": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Excluded, l.Sessions[0].ExcludedFor = true, trial.ExcludedLate
-		}, []string{`title="The store did not answer in time, so`, "outside of the experiment"}},
+		}, []string{`title="The store did not answer in time, so`, "outside the experiment"}},
 		"lessons": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
 		}, []string{

@@ -48,7 +48,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 		v.facets, old, err = s.facets(c, &q, maxPageWait)
 		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.RowsRead == 0
 		if err != nil && !v.counting {
-			s.log(c).Error("the filters of the sessions cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("the session filters cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
 			page.Problem = "The filters cannot be counted; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""
@@ -67,7 +67,7 @@ func (v *sessionsView) html(f frame) g.Node {
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), ariaLabel("Open a session"),
 			hiddenField("tenant", f.Tenant), hiddenQueryFields(f, "order"),
-			h.Label(h.For("session"), g.Text("Name or id"), h.Title("name or id of a session, or the id of a request or a response")), textInput("session", v.query.Session, "22"), h.Button(g.Text("Find")),
+			h.Label(h.For("session"), g.Text("Name or id"), h.Title("session name or id, or the id of a request or a response")), textInput("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
 		h.Div(
@@ -106,7 +106,7 @@ func (v *sessionsView) filters(f frame, clearHref string) g.Node {
 			h.Class("more-filters"), g.If(f.hasQuery("tool", "since", "until", "min_reward", "max_reward", "loops", "tenant"), g.Attr("open")),
 			h.Summary(g.Text("More filters")),
 			h.Div(
-				g.If(!f.Viewer, textField("Part of a tool's name", "tool", q.Text.Tool, "14")),
+				g.If(!f.Viewer, textField("Tool name contains", "tool", q.Text.Tool, "14")),
 				g.If(f.query.Get("range") == "", g.Group{
 					dateField("Started on or after", "since", f.query.Get("since"), "2026-01-31"),
 					dateField("Started before", "until", f.query.Get("until"), "2026-02-28"),
@@ -153,7 +153,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 		return emptyState("The stored sessions are being read", h.P(g.Text("The list then appears here.")))
 	case !filtered:
 		return emptyState("No session yet", h.P(
-			g.Text("A session appears some seconds after the end of its first turn. "+
+			g.Text("A session appears a few seconds after its first turn ends. "+
 				"Point an agent at precept's data listener: "),
 			code("OPENAI_BASE_URL="+v.dataURL+"/v1"), g.Text("."),
 		))
@@ -288,6 +288,6 @@ func sessionLessons(x *store.SessionItem) g.Node {
 		limitedList(x.Withheld, h.Span, func(slug string) g.Node {
 			return h.Span(h.Class("slug ghost"), h.Title("withheld at random"), untrustedText(slug))
 		}),
-		g.If(x.Excluded, h.Span(h.Class("quiet"), h.Title(report.ExclusionCause(x.ExcludedFor)), g.Text("outside of the experiment"))),
+		g.If(x.Excluded, h.Span(h.Class("quiet"), h.Title(report.ExclusionCause(x.ExcludedFor)), g.Text("outside the experiment"))),
 	}
 }

@@ -111,7 +111,7 @@ func (v *trafficView) html(f frame) g.Node {
 			v.filterView.sidebar(f, nil),
 			h.Div(
 				filterChips(f, filters),
-				f.unappliedNote("Figures of the traffic do not search conversations.", listOnlyKeys()...),
+				f.unappliedNote("Traffic figures do not search conversations.", listOnlyKeys()...),
 				v.content(f, f.hasQuery(filters...)),
 			),
 		),
@@ -129,9 +129,9 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	}
 	return g.Group{
 		h.P(
-			g.Text("A session is one conversation of an agent. Its turns, failures, tokens and cost count at its start. "+
-				"Each bar is "+v.barLength()+", in the zone "+v.zoneName()+", and links to its sessions."),
-			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countNoun(t.SessionsRead, "session")), timeNode(t.Since), g.Text("; older sessions of the time range are not.")}),
+			g.Text("A session is one agent conversation. Turns, failures, tokens and cost count at the session start. "+
+				"Each bar is "+v.barLength()+", in the zone "+v.zoneName()+", and links to the sessions."),
+			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countNoun(t.SessionsRead, "session")), timeNode(t.Since), g.Text("; older sessions in the time range are not.")}),
 		),
 		v.chart(f, "sessions", "Sessions and turns", v.sessionStrips()),
 		v.chart(f, "failures", "Failures", v.failureStrips(), v.failureNotes()),
@@ -153,8 +153,8 @@ func (v *trafficView) tenantFigures(f frame) g.Node {
 		}
 	case v.tenants > 1:
 		return h.P(
-			g.Text("These are the sessions of the tenant "), untrustedText(shortenName(f.Tenant)), g.Text(". "),
-			h.A(h.Href(f.WithQuery("tenants", "true")), g.Text("Show the figures of each tenant")), g.Text(" (a tenant is a customer or team whose data is kept apart)."),
+			g.Text("These are the sessions in the tenant "), untrustedText(shortenName(f.Tenant)), g.Text(". "),
+			h.A(h.Href(f.WithQuery("tenants", "true")), g.Text("Show figures per tenant")), g.Text(" (a tenant is a customer or team with separate data)."),
 		)
 	}
 	return nil
@@ -235,15 +235,14 @@ func (v *trafficView) failureNotes() g.Node {
 	t := &v.traffic.Sum
 	statuses := len(t.Statuses)
 	return g.Group{
-		g.If(statuses == 0, mutedText(g.Text("No session has a failed reply of the model API."))),
+		g.If(statuses == 0, mutedText(g.Text("No session has a failed model API reply."))),
 		g.If(statuses > 0, mutedText(
-			g.Textf("%s of %s had a failed reply of the model API. ", countText(t.Failed), countNoun(t.Sessions, "session")),
-			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once for each of its statuses. "),
+			g.Textf("%s of %s had a failed model API reply. ", countText(t.Failed), countNoun(t.Sessions, "session")),
+			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once per status. "),
 			g.If(statuses > maxStatuses, g.Textf("The charts show the %d most frequent of %d statuses.", maxStatuses, statuses)),
 		)),
 		g.If(t.Errors == 0 && t.Unknown < t.Sessions, mutedText(g.Text("No session has a failed tool result."))),
-		g.If(t.Unknown > 0, mutedText(g.Textf("Some turns of %s are unknown, such as turns of an older release; "+
-			"failed tool results and output tokens of these sessions are not counted.", countNoun(t.Unknown, "session")))),
+		g.If(t.Unknown > 0, mutedText(g.Textf("Some turns in %s are unknown, such as turns from an older release; failed tool results and output tokens in these sessions are not counted.", countNoun(t.Unknown, "session")))),
 	}
 }
 
@@ -269,7 +268,7 @@ func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
 	return g.Group{
-		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s whose model has no price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
+		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s with a model without a price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
 		mean.note(&v.prices),
 	}
 }

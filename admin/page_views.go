@@ -26,7 +26,7 @@ func (s *Server) viewsPage(c echo.Context) error {
 func (v *viewsView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb("/sessions"),
-		title("Saved views", mutedText(g.Text("Filters of the list of sessions, shared by the people who log in."))),
+		title("Saved views", mutedText(g.Text("Saved session filters, shared by everyone who logs in."))),
 		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
 			return emptyState("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
 		}),
@@ -70,7 +70,7 @@ func (v *View) row(f frame) g.Node {
 			h.Class("view-forms"),
 			h.Form(
 				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, v.version()),
-				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+escapeHidden(v.Name))),
+				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name for "+escapeHidden(v.Name))),
 				h.Input(h.ID(id), h.Name("name"), h.Value(escapeHidden(v.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
 				h.Button(g.Text("Rename")),
 			),
@@ -126,7 +126,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 				),
 			}
 		}),
-		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.currentList("/sessions"))), g.Text(ifElse(f.MayAct, "Rename, delete, authors", "All views with their authors"))))),
+		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.currentList("/sessions"))), g.Text(ifElse(f.MayAct, "Rename, delete, authors", "All views with authors"))))),
 	)
 }
 

@@ -39,7 +39,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
-	if page := get(""); !strings.Contains(page, "2,000,000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1,000,000, 60% cached") {
+	if page := get(""); !strings.Contains(page, "2,000,000</a>") || !strings.Contains(page, "no model price") || !strings.Contains(page, "treated, 50% cached; control 1,000,000, 60% cached") {
 		t.Error("without a price, the page lacks the week's tokens, the note on the price or the cached shares")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}
@@ -51,7 +51,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		t.Error("the table has a row for a rejected lesson without sessions")
 	}
 	for _, want := range []string{
-		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">its poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
+		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
 		"+18 sessions", "+9 to +27, with 95% confidence", `+18 of <a href="/sessions?arm=treated&min_reward=0&range=7d">180 treated sessions</a> (a run counts once)`, "cost 6.00 without a cache", "1.92</a>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
@@ -75,13 +75,13 @@ func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 		f.now = f.now.Add(time.Minute)
 		f.do(t, "GET", "/", bearer(token))
 	}
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the server started") {
 		t.Error("the overview has no chart with the values since the start")
 	}
-	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the server started") {
 		t.Error("the lesson page has no chart with the values since the start")
 	}
-	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
+	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
 		t.Error("the overview with window=7d shows the values since the server started")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
@@ -102,7 +102,7 @@ func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/breakdown", bearer(token))))
-	for _, want := range []string{"Exploratory", "coder", "writer", "tester", "/lessons/helpful", "for the 3 cells", "Of 600 closed sessions"} {
+	for _, want := range []string{"Exploratory", "coder", "writer", "tester", "/lessons/helpful", "for the 3 cells", "From 600 closed sessions"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the breakdown lacks %q", want)
 		}

@@ -50,7 +50,7 @@ func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
-	return readParam(p, name, "not a whole number of 0 or more", func(t string) (int, bool) {
+	return readParam(p, name, "not 0 or a positive whole number", func(t string) (int, bool) {
 		n, err := strconv.Atoi(t)
 		return n, err == nil && n >= 0
 	})

@@ -69,7 +69,7 @@ func (s *Server) readReport(c echo.Context) (pageReport, error) {
 	}
 	r, old, err := s.reports.get(c.Request().Context(), x.key, 0)
 	if err != nil {
-		s.log(c).Error("the report of a page cannot be read", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("the report for a page cannot be read", "tenant", q.Tenant, "error", err)
 		x.problem = "The report cannot be read; the log has the reason. Requests are not affected."
 		return x, nil
 	}

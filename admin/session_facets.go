@@ -30,7 +30,7 @@ func facetsOf(x *store.Facets) []facet {
 		{"tool_name", "Tool", x.Tools},
 		{"run", "Run", x.Runs},
 		{"tag", "Tag", x.Tags},
-		{"length", "Length of the task", x.Lengths},
+		{"length", "Task length", x.Lengths},
 	}
 }
 

@@ -17,7 +17,7 @@ func rewardSection(t *store.Transcript) g.Node {
 	if r.Value != nil {
 		origin = "from the " + tierText(r.Tier)
 		if r.Shared {
-			origin = ifElse(t.Run != "", "of the run", "of the parent session") + ", " + origin
+			origin = ifElse(t.Run != "", "the run's", "the parent session's") + ", " + origin
 		}
 		if r.Counted != nil {
 			origin += "; counted"
@@ -84,15 +84,15 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 }
 
 func fateReason(x *store.Fate) string {
-	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
+	chance := fmt.Sprintf("turn %d; the injection probability was %.2f", x.Turn, x.Propensity)
 	by, matched := "", "matched"
 	if x.Triggers != "" {
 		by, matched = x.Triggers+"; ", "matched by "+x.Triggers
 	}
 	if trial.Arm(x.Slug).IsRule() {
-		place := ifElse(x.Shared, "the sessions of the run share the random assignment", fmt.Sprintf("turn %d", x.Turn))
-		kept := fmt.Sprintf("a section of a rules file; %s; the section stays with the probability %.2f", place, x.Propensity)
-		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests of the run keep ", "the request kept ")+kept, "cut at random: "+kept)
+		place := ifElse(x.Shared, "the run's sessions share the random assignment", fmt.Sprintf("turn %d", x.Turn))
+		kept := fmt.Sprintf("a rules file section; %s; the section stays with probability %.2f", place, x.Propensity)
+		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests in the run keep ", "the request kept ")+kept, "cut at random: "+kept)
 	}
 	switch x.State {
 	case store.FateInjected:
@@ -108,9 +108,9 @@ func fateReason(x *store.Fate) string {
 	case trial.PassedSlots:
 		return matched + "; better lessons took the slots (inject.k)"
 	case trial.PassedRoom:
-		return matched + "; no room for its text (inject.budget_bytes)"
+		return matched + "; no room for the text (inject.budget_bytes)"
 	case trial.PassedRank:
-		return matched + "; the chooser expects no gain above its cost"
+		return matched + "; the chooser expects no gain above the cost"
 	}
 	return matched + "; the reason was not stored"
 }
@@ -124,7 +124,7 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), untrustedText(tag)), space()}
 		}))),
 		row("Alike", g.Group{sameValueLink(f, "agent", x.Agent), space(), sameValueLink(f, "model", x.Model)}),
-		row("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("samples of this session"))),
+		row("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("this session's samples"))),
 		row("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
 		row("Follow", code("precept watch "+x.ID)), row("Export", code("precept export --session "+x.ID)),
 	))
@@ -139,8 +139,7 @@ func sameValueLink(f frame, field, name string) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		mutedText(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
-			"the lessons still include the session, without its name. The deletion cannot be undone.")),
+		mutedText(g.Text("Deletes the session's record, turns, samples and feedback, in memory too. The lesson counters still include the session, without the name. You cannot undo this.")),
 		h.Form(
 			h.Method("post"), h.Action(f.sameTurnsHref(id, "forget")), f.csrfInput(),
 			checkbox("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),

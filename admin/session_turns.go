@@ -71,8 +71,8 @@ func entryNode(e *store.Entry) g.Node {
 		h.Div(
 			h.Class("who"), untrustedText(label),
 			limitedList(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), untrustedText(slug))} }),
-			g.If(e.Reinserted, aside("inserted again after the agent had shortened its history")),
-			g.If(e.Propensity != 0, aside(fmt.Sprintf("the probability of injection was %.2f", e.Propensity))),
+			g.If(e.Reinserted, aside("inserted again after the agent had shortened the history")),
+			g.If(e.Propensity != 0, aside(fmt.Sprintf("the injection probability was %.2f", e.Propensity))),
 			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
 		),
 		words,
@@ -88,9 +88,9 @@ func authorOf(e *store.Entry) (class, label string) {
 		control := "not shown: control session"
 		return "ghost", ifElse(e.Why == "control", control, "withheld at random")
 	case sample.EventCall:
-		return e.Kind, "call of " + e.Tool
+		return e.Kind, "call to " + e.Tool
 	case sample.MessageResult:
-		label = "answer of " + cmp.Or(e.Tool, "a tool")
+		label = "answer from " + cmp.Or(e.Tool, "a tool")
 		switch e.Outcome {
 		case "", "ok":
 			return e.Kind, label
@@ -100,7 +100,7 @@ func authorOf(e *store.Entry) (class, label string) {
 			return e.Kind, label + ": " + e.Outcome
 		}
 	case store.KindError:
-		return e.Kind, "error of the upstream"
+		return e.Kind, "upstream error"
 	default:
 		return e.Kind, e.Kind
 	}

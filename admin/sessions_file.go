@@ -84,7 +84,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 	case len(text) > maxLoginsBytes:
 		return nil, fmt.Errorf("%w: more than %d bytes", errCorrupt, maxLoginsBytes)
 	case json.Unmarshal(text, &stored) != nil:
-		return nil, fmt.Errorf("%w: no JSON of logins", errCorrupt)
+		return nil, fmt.Errorf("%w: no JSON list of logins", errCorrupt)
 	case stored.Version != 1:
 		return nil, fmt.Errorf("%w: version %d is unknown", errCorrupt, stored.Version)
 	case len(stored.Logins) > maxLogins:
@@ -95,7 +95,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 		id, err := hex.DecodeString(l.Cookie)
 		proof, proofErr := hex.DecodeString(l.Proof)
 		if err != nil || proofErr != nil || len(id) != 32 || len(proof) != 32 {
-			return nil, fmt.Errorf("%w: login %d has no digests of 32 bytes", errCorrupt, i+1)
+			return nil, fmt.Errorf("%w: login %d has no 32-byte digests", errCorrupt, i+1)
 		}
 		out[[32]byte(id)] = &login{proof: [32]byte(proof), usedAt: l.Used, expiresAt: l.Expires}
 	}
@@ -159,7 +159,7 @@ func (s *Server) loadLogins() {
 		o.Log.Warn("the stored logins cannot be read, so all browsers log in again; make the file readable, or delete the file",
 			"file", loginsFile, "error", err)
 	case future > 0:
-		o.Log.Warn("stored logins are from the future and were ignored, so their browsers log in again; check the clock of the machine",
+		o.Log.Warn("stored logins have future dates and were ignored; the browsers must log in again; check the machine's clock",
 			"file", loginsFile, "count", future)
 	}
 }

@@ -161,7 +161,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 		dir := t.TempDir()
 		cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
 		f := startServerIn(t, dir, loginTime().Add(-setBack), nil)
-		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
+		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "have future dates") != (want == 401) {
 			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
 		}
 	}

@@ -56,8 +56,7 @@ func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom
 }
 
 func (t *effectTable) html(f frame, sortable bool) g.Node {
-	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
-		"withheld at random."
+	caption := "Effect on a session's reward, compared with sessions in which the lesson was withheld at random."
 	if t.report.Provisional {
 		caption += " Open sessions included: provisional."
 	}
@@ -109,7 +108,7 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 		rowHead(h.Class("name"), name),
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), smallLine(g.Text(a.NextAction)),
 			g.Iff(l.ZeroNote() != "", func() g.Node { return smallLine(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
-			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("caution by its counts")))),
+			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("caution by counts")))),
 			provenOutcomes(l),
 			g.If(l.Guardrail != "", smallLine(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), smallLine(g.Text(note))),
@@ -189,7 +188,7 @@ func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")
 func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
-			"The random assignment deviates from its probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
+			"The random assignment deviates from the set probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
 		out = append(out, "Sessions with and without lessons do not get feedback equally often: "+
@@ -211,7 +210,7 @@ func noLessons() g.Node {
 			),
 			h.Li(
 				g.Text("Import existing lessons: "), code("precept lessons import"),
-				g.Text(", or the starter lessons of "), code("precept init --starter"), g.Text("."),
+				g.Text(", or the starter lessons from "), code("precept init --starter"), g.Text("."),
 			),
 			h.Li(
 				g.Text("Point an agent at precept's data listener and let "), code("precept distill"),

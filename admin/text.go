@@ -187,11 +187,11 @@ func isHidden(r rune) bool {
 func tierText(tier int) string {
 	switch tier {
 	case feedback.TierUser:
-		return "feedback of users"
+		return "user feedback"
 	case feedback.TierVerifier:
-		return "results of verifiers"
+		return "verifier results"
 	}
-	return "signals of the traffic"
+	return "traffic signals"
 }
 
 // definitionText describes a reward definition, such as "user>verifier@24h0m0s", without the period. definitionText
@@ -205,8 +205,8 @@ func definitionText(definition string) string {
 	for i, tier := range d.Tiers {
 		tiers[i] = tierText(tier)
 		if tier == feedback.TierImplicit && d.Sentiment {
-			tiers[i] += " with the sentiment of messages"
+			tiers[i] += " with message sentiment"
 		}
 	}
-	return strings.Join(tiers, ", else ") + "; a session closes " + report.ShortDuration(d.CloseAfter.String()) + " after its first request"
+	return strings.Join(tiers, ", else ") + "; a session closes " + report.ShortDuration(d.CloseAfter.String()) + " after the first request"
 }

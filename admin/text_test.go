@@ -97,10 +97,10 @@ func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 
 func TestDefinitionTextDescribesTheReward(t *testing.T) {
 	for definition, want := range map[string]string{
-		"user>verifier>implicit@24h0m0s": "feedback of users, else results of verifiers, else signals of the traffic; a session closes 24h after its first request",
-		"user@1h30m0s":                   "feedback of users; a session closes 1h30m after its first request",
-		"implicit+sentiment@10m0s":       "signals of the traffic with the sentiment of messages; a session closes 10m after its first request",
-		"user@1.5s":                      "feedback of users; a session closes 1.5s after its first request",
+		"user>verifier>implicit@24h0m0s": "user feedback, else verifier results, else traffic signals; a session closes 24h after the first request",
+		"user@1h30m0s":                   "user feedback; a session closes 1h30m after the first request",
+		"implicit+sentiment@10m0s":       "traffic signals with message sentiment; a session closes 10m after the first request",
+		"user@1.5s":                      "user feedback; a session closes 1.5s after the first request",
 		"unknown@1s":                     "unknown@1s",
 	} {
 		if got := definitionText(definition); got != want {

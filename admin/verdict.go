@@ -22,15 +22,15 @@ func advise(l *report.Row) advice {
 	case "candidate", "quarantined":
 		return advice{Words: "waits for approval", NextAction: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
 	case "edited":
-		a.NextAction = "None: no session gets this text any more; its numbers stay."
+		a.NextAction = "None: no session gets this text any more; the numbers stay."
 	case "shown otherwise":
 		if a.Group != "harms" {
-			a.NextAction = "None: the lesson has another presentation now, with its own row; these numbers stay."
+			a.NextAction = "None: the lesson has another presentation now, in a separate row; these numbers stay."
 		}
 	case "paused":
-		return advice{Words: "paused", NextAction: "None: no new session gets the lesson. Resume the lesson to continue its measurement.", Group: a.Group}
+		return advice{Words: "paused", NextAction: "None: no new session gets the lesson. Resume the lesson to continue measuring it.", Group: a.Group}
 	case "removed", "archived", "rejected", "expired", "superseded":
-		a.NextAction = "None: the lesson is not active; its numbers stay."
+		a.NextAction = "None: the lesson is not active; the numbers stay."
 	}
 	if l.RetireReason != "" {
 		a.NextAction = "Consider retiring the lesson: " + l.RetireReason + "."
@@ -84,7 +84,7 @@ func missingPicks(l *report.Row) string {
 	case l.Weeks != nil:
 		return text + fmt.Sprintf(", about %.0f weeks at this rate.", math.Ceil(*l.Weeks))
 	case l.Matched == 0:
-		return text + "; no closed session has matched this text yet: test its triggers (precept lessons backtest)."
+		return text + "; no closed session has matched this text yet: test the triggers (precept lessons backtest)."
 	default:
 		return text + "."
 	}

@@ -47,7 +47,7 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
-	const want = `<p class="warning">Not included: 1,204 sessions that closed with another definition of the reward: feedback of users, else results of verifiers; a session closes 1h after its first request.</p>`
+	const want = `<p class="warning">Not included: 1,204 sessions that closed with another reward definition: user feedback, else verifier results; a session closes 1h after the first request.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Errorf("the overview lacks %q", want)
 	}
@@ -120,8 +120,8 @@ func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/":                        "The counts turned a lesson into a caution",
-		"/lessons?verdict=caution": "caution by its counts",
-		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which it was withheld had 0.550.",
+		"/lessons?verdict=caution": "caution by counts",
+		"/lessons/helpful":         "as advice, 310 sessions with the lesson had a mean reward of 0.412, and 90 sessions without had 0.550.",
 	} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {
 			t.Errorf("%s lacks %q", path, want)

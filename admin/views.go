@@ -138,8 +138,7 @@ func (v *View) checkVersion(seen string) error {
 	if seen == "" || seen == v.version() {
 		return nil
 	}
-	return echo.NewHTTPError(http.StatusConflict, "the view was changed since the page was loaded: "+
-		"its name is "+escapeHidden(v.Name)+", and its filters are "+escapeHidden(v.Query)+"; repeat the action to change this view")
+	return echo.NewHTTPError(http.StatusConflict, "the view was changed since the page was loaded: the name is "+escapeHidden(v.Name)+", and the filters are "+escapeHidden(v.Query)+"; repeat the action to change this view")
 }
 
 func (v *View) check() error {
@@ -147,13 +146,13 @@ func (v *View) check() error {
 	case v.Name == "":
 		return badRequest("a view needs a name")
 	case utf8.RuneCountInString(v.Name) > maxViewName:
-		return badRequest(fmt.Sprintf("the name of a view has at most %d characters", maxViewName))
+		return badRequest(fmt.Sprintf("the view name is longer than %d characters; shorten it", maxViewName))
 	case !utf8.ValidString(v.Name) || strings.ContainsFunc(v.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return badRequest("the name of a view has characters that cannot be shown")
+		return badRequest("the view name has characters that cannot be shown; remove them")
 	case v.Query == "":
 		return badRequest("a view needs a filter; choose filters first")
 	case len(v.Query) > maxViewFilter:
-		return badRequest(fmt.Sprintf("the filters of a view have at most %d bytes", maxViewFilter))
+		return badRequest(fmt.Sprintf("the view's filters are longer than %d bytes; use fewer", maxViewFilter))
 	}
 	return nil
 }

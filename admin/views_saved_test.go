@@ -108,9 +108,9 @@ func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	for want, form := range map[string]url.Values{
 		"a view needs a name":               {"name": {"  "}, "agent": {"a"}},
 		"a view needs a filter":             {"name": {"x"}, "page": {"3"}},
-		"at most 80 characters":             {"name": {strings.Repeat("ü", 81)}, "agent": {"a"}},
+		"longer than 80 characters":         {"name": {strings.Repeat("ü", 81)}, "agent": {"a"}},
 		"characters that cannot be shown":   {"name": {"a\u202eb"}, "agent": {"a"}},
-		"have at most 4096 bytes":           {"name": {"x"}, "agent": {strings.Repeat("a", 5000)}},
+		"are longer than 4096 bytes":        {"name": {"x"}, "agent": {strings.Repeat("a", 5000)}},
 		"another view has the name VIEW 17": {"name": {"VIEW 17"}, "agent": {"a"}},
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
@@ -178,7 +178,7 @@ func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 		tc.form.Set("version", first)
 		res := post("/views/"+id+"/"+tc.action, tc.form)
 		page := get(res.Header.Get("Location"))
-		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: its name is worst, and its filters are verdict=poor") {
+		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: the name is worst, and the filters are verdict=poor") {
 			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the current name and filters", tc.action, res.StatusCode, page)
 		}
 		if tc.action == "update" && !strings.Contains(page, "Update worst") {

@@ -201,7 +201,7 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval of session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
+	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval for session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
 		t.Errorf("audit log: got %s, want 6 entries: a refusal first, an approval third, a bad request fourth, a deletion last", b)
 	}
 	if strings.Contains(string(b), "tale") {

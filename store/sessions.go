@@ -18,7 +18,7 @@ const defaultLookupTimeout = 45 * time.Millisecond
 const maxCandidates = 4
 
 // ErrNoSession means that no stored session has the requested name, or that the session opted out.
-var ErrNoSession = errors.New("no data of this session is stored")
+var ErrNoSession = errors.New("the session has no stored data")
 
 type sessionFinder interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)

@@ -42,7 +42,7 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 		}
 	}
 	return fmt.Errorf(
-		"%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir,
+		"%w: %s; start the server with `precept serve`, or name a running server's data directory with --data-dir", errNoServer, cfg.DataDir,
 	)
 }
 
@@ -56,7 +56,7 @@ type adminClient struct{ base, token string }
 func runningServer(cfg *configs.Config) (adminClient, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
-		return adminClient{}, fmt.Errorf("%w, and its address is unknown (%w)", errDataDirLocked, err)
+		return adminClient{}, fmt.Errorf("%w, and the server address is unknown (%w)", errDataDirLocked, err)
 	}
 	token, err := adminToken(cfg)
 	if err != nil {
@@ -102,7 +102,7 @@ func responseError(base string, res *http.Response) error {
 	case http.StatusForbidden: // the body has the reason, such as a viewer's token
 	case http.StatusUnauthorized:
 		return &statusError{res.StatusCode, fmt.Sprintf(
-			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", base, res.Status,
+			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to one of this server's tokens", base, res.Status,
 		)}
 	case http.StatusTooManyRequests:
 		return fmt.Errorf(

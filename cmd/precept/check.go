@@ -31,10 +31,10 @@ func (inv *invocation) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration and the lessons, and report all faults",
-		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
-			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
-			"readable; 1: a lesson has faults, or Redis does not return the lessons; 2: the configuration has faults. Check marks precept.yaml of the " +
-			"working directory as trusted for you; other commands refuse addresses and variables of a file that is not trusted.",
+		Long: "Check reads the configuration, with serve's flags and environment variables, and the configured lessons. " +
+			"Exit code 0: serve would start, and every lesson is readable; 1: a lesson has faults, or Redis does not " +
+			"return the lessons; 2: the configuration has faults. Check marks precept.yaml in the working directory as " +
+			"trusted for you; other commands refuse addresses and variables in an untrusted file.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)

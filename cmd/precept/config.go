@@ -92,7 +92,7 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *con
 		}
 		usage := name.Usage
 		if name.Path == "data_dir" && len(helpKeys) > 0 {
-			usage = "data directory (./data; without precept's data there, the directory of your running server, else of earlier runs of precept run)"
+			usage = "data directory (default ./data; without precept's data there, your running server's, else the one that precept run used)"
 		}
 		flag := c.Flags().VarPF(flagValue{key: name, values: f.values}, name.Flag, "", usage)
 		if name.Bool {
@@ -250,7 +250,7 @@ func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	if f.path(inv) != "" && !f.isConfigOfServer(inv, r) || f.values["lessons"] != "" || firstEnv(inv.env, "PRECEPT_LESSONS") != "" {
 		return
 	}
-	text := "precept: lessons in %s (of your running server; --lessons names another bank)\n"
+	text := "precept: lessons in %s (your running server's; --lessons names another bank)\n"
 	if server.IsRedis(r.Lessons) || hasEntries(c.Lessons) {
 		text = "precept: lessons in " + report.Printable(c.Lessons) + "; your running server uses the lessons in %s, which --lessons selects\n"
 	} else {
@@ -323,10 +323,10 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 		return configured, ""
 	}
 	if running {
-		return r.DataDir, "of your running server"
+		return r.DataDir, "your running server's"
 	}
 	if runDir := server.UserDataDir(inv.env); runDir != "" && isDirectory(runDir) {
-		return runDir, "of earlier runs of `precept run`"
+		return runDir, "used by earlier `precept run` commands"
 	}
 	return configured, ""
 }

@@ -24,9 +24,10 @@ func (inv *invocation) dashboardCommand() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Print the login link of the dashboard, or open the dashboard",
-		Long: "Dashboard prints the login link of the running server of the data directory. The link contains the admin " +
-			"token. --open opens the link in the browser and does not print the token. Exit code 1: no server runs.",
+		Short: "Print the dashboard's login link, or open the dashboard",
+		Long: "Dashboard prints the login link for the server that runs on the data directory. The link contains the " +
+			"admin token. --open opens the link in the browser and does not print the token. Exit code 1: no server " +
+			"runs.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
@@ -63,7 +64,7 @@ func (l dashboardLink) loginURL() string {
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil || !isAlive(ctx, runFile.AdminURL) {
-		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir)
+		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name a running server's data directory with --data-dir", errNoServer, cfg.DataDir)
 	}
 	link := dashboardLink{URL: runFile.AdminURL + cfg.Admin.BasePath}
 	if token, err := adminToken(cfg); err == nil {

@@ -83,15 +83,15 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show how precept learns: simulated agents, and a model whose true effects are known",
-		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a " +
-			"built-in model in two sizes, eight lessons (short texts of advice) with known true effects, and " +
-			"simulated agents of two kinds whose only setting for precept is its base URL. The demo prints the " +
-			"measured effects next to the true effects, and serves the dashboard until the demo is stopped.",
+		Short: "Show how precept learns: simulated agents, and a model with known true effects",
+		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a built-in model " +
+			"in two sizes, eight lessons (short advice) with known true effects, and two kinds of simulated agents, " +
+			"which know only precept's base URL. The demo prints the measured effects next to the true effects, and " +
+			"serves the dashboard until you stop the demo.",
 		Args: argsValidator(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle && f.rules {
-				return misuse(errors.New("--circle and --rules exclude each other; give one of them"))
+				return misuse(errors.New("--circle and --rules exclude each other; give only one"))
 			}
 			if f.circle {
 				return inv.runCircle(c.Context(), f)
@@ -109,7 +109,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	)
 	c.Flags().BoolVar(
 		&f.rules, "rules", false,
-		"measure the sections of a rules file instead: agents send a CLAUDE.md of twelve sections; "+
+		"measure the sections in a rules file instead: agents send a CLAUDE.md with twelve sections; "+
 			"three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate with --circle: human or auto")
@@ -119,9 +119,9 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	)
 	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "number of sessions")
 	c.Flags().IntVar(&f.agents, "agents", 16, "number of simultaneous agents")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "random seed")
 	addJSONFlag(c, &f.asJSON)
-	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "address of the dashboard")
+	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "dashboard address")
 	return c
 }
 

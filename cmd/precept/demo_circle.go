@@ -57,7 +57,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 	client := &http.Client{Transport: transport}
 	printf := func(format string, args ...any) { fmt.Fprintf(c.invocation.stdout, format+"\n", args...) }
 
-	printf("Agents book rooms. Their only setting for precept: OPENAI_BASE_URL=%s", base)
+	printf("Agents book rooms. The only setting for precept: OPENAI_BASE_URL=%s", base)
 	printf("Dashboard: %s\n", admin.LoginLink(c.admin, c.server.Token()))
 	if err := c.world.Play(ctx, base, client, c.flags.agents, bookingsBefore); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *circle) waitForLesson(ctx context.Context) (*lesson.Lesson, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("no lesson was distilled within 30 s; the demo is defective: report the output as a bug of precept")
+	return nil, errors.New("no lesson was distilled within 30 s: this is a bug in precept; report the output")
 }
 
 // proposeAttack proposes a lesson that steals a key, and prints why the bank refused it.
@@ -164,7 +164,7 @@ func (c *circle) proposeAttack(ctx context.Context, printf func(string, ...any))
 		return fmt.Errorf("the bank did not refuse the attacker's lesson: %w", err)
 	}
 	printf(
-		"\n3. An attacker writes instructions into the tool's errors and proposes the lesson [%s]. The distiller ignores words of unknown origin, and the bank refuses the proposal:",
+		"\n3. An attacker writes instructions into the tool's errors and proposes the lesson [%s]. The distiller ignores words from an unknown origin, and the bank refuses the proposal:",
 		attackSlug,
 	)
 	printf("   %s\n", refused.Faults[0].Message)
@@ -186,7 +186,7 @@ func (c *circle) verdicts(ctx context.Context, printf func(string, ...any)) (row
 	if err != nil {
 		return nil, 0, err
 	}
-	printf("6. The measured effect of each lesson (percentage points of success):\n")
+	printf("6. Each lesson's measured effect (percentage points of success):\n")
 	rows = printCircleRows(rep.Lessons, printf)
 	_, attackDeliveries = c.world.Deliveries(demo.CircleLesson)
 	printf("\n   Attacker's texts that reached a model as a lesson: %d.", attackDeliveries)
@@ -226,7 +226,7 @@ func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []
 	}
 	if explained {
 		printf("\n   A lesson has two rows, because its counts turned the advice into a caution: each presentation is measured separately." +
-			"\n   \"shown otherwise\" is the earlier presentation. \"unknown\" is an effect of too few sessions, \"likely\" a prediction of the chooser.")
+			"\n   \"shown otherwise\" is the earlier presentation. \"unknown\" means too few sessions, \"likely\" is the chooser's prediction.")
 	}
 	return rows
 }

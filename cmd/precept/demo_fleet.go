@@ -19,7 +19,7 @@ import (
 
 func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
-		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
+		return misuse(errors.New("--sessions or --agents is less than 1; give 1 or more"))
 	}
 	world := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(world)
@@ -70,14 +70,14 @@ func (p *proofCounts) text() string {
 	if p.picksToHelps > 0 {
 		helps = fmt.Sprintf("proven after %d rewarded picks", p.picksToHelps)
 	}
-	return fmt.Sprintf("The lesson %s: the prevention of its error is %s;\nits effect on the reward is %s.", demo.Pinned, prevents, helps)
+	return fmt.Sprintf("The lesson %s prevents the error: %s.\nThe lesson raises the reward: %s.", demo.Pinned, prevents, helps)
 }
 
 func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(
 		out,
-		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
+		"%d agents work on %d tickets. The only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		d.flags.agents, d.flags.sessions, dataURL,
 	)
 	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, srv.Token()))
@@ -99,7 +99,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	}
 	d.proofs.update(r.Lessons)
 	fmt.Fprintf(
-		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
+		out, "\nTrue and measured effect per lesson (percentage points of success):\n\n%s\n%s\n",
 		demoTable(d.world.Truths, r.Lessons, outputWidth(d.invocation.stdout)), d.model.Score().Summary(),
 	)
 	fmt.Fprintf(out, "\n%s\n", d.proofs.text())
@@ -165,7 +165,7 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 		line(l.Slug, points(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), r.Verdict)
 	}
 	if widened {
-		b.WriteString("\nA verdict is final. After the verdict only 5% of the picks are withheld, so the interval\n" +
+		b.WriteString("\nA verdict is final. After the verdict only 5% of picks are withheld, so the interval\n" +
 			"can become wider again and include 0.\n")
 	}
 	return b.String()

@@ -42,7 +42,7 @@ type rulesDemo struct {
 
 func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
-		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
+		return misuse(errors.New("--sessions or --agents is less than 1; give 1 or more"))
 	}
 	world := demo.NewRules(f.seed)
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
@@ -70,17 +70,17 @@ func (d *rulesDemo) register(ctx context.Context) error {
 	defer closeStorage()
 	answer, err := m.register(ctx, storage, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.invocation.tools.Now())
 	if err == nil && len(answer.Registered) != len(d.world.Truths) {
-		err = fmt.Errorf("%d of %d sections were registered; the demo is defective: report the output as a bug of precept", len(answer.Registered), len(d.world.Truths))
+		err = fmt.Errorf("%d of %d sections were registered: this is a bug in precept; report the output", len(answer.Registered), len(d.world.Truths))
 	}
 	return err
 }
 
 func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
-	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
+	fmt.Fprintf(out, "Agents send a %s with %d sections (%s) in every request.\nThe only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		demo.RulesName, len(d.world.Truths), countNoun(rules.Tokens(demo.RulesFile), "token"), dataURL)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
-	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random on its own.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
+	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random, independently.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -108,7 +108,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 		return err
 	}
 	judged := decideRemovals(demo.RulesName, demo.RulesFile, &r, rulesMargin, false)
-	fmt.Fprintf(out, "\nTrue effect and measured effect of each section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
+	fmt.Fprintf(out, "\nTrue and measured effect per section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
 	fmt.Fprintf(out, "precept rules propose %s:\n\n", demo.RulesName)
 	p := propose(demo.RulesName, demo.RulesFile, judged)
 	if err := p.print(out); err != nil {

@@ -39,13 +39,13 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "distill",
 		Short: "Propose lessons from past sessions",
-		Long: "Distill reads the sessions that are new since its last run, and proposes lessons. The " +
-			"judge is a set of rules (a failed call and the call that then succeeded; corrections by " +
-			"people) or a model behind an OpenAI-compatible API. A proposed lesson waits for approval " +
-			"(`precept lessons list --state quarantined`), or starts a trial with distill.gate: " +
-			"auto.\n\nDistill can run at the same time as a server. Each tenant has one distiller at " +
-			"a time. A session is read again only after its content has changed. --follow runs until " +
-			"you stop distill. Exit code 1: the store, the lessons or the judge cannot be reached.",
+		Long: "Distill reads the sessions that are new since the last distill, and proposes lessons. The judge is a " +
+			"fixed list of rules (a failed call and the call that then succeeded; corrections by people) or a model " +
+			"behind an OpenAI-compatible API. A proposed lesson waits for approval (`precept lessons list --state " +
+			"quarantined`), or starts a trial with distill.gate: auto.\n\nDistill can run at the same time as a " +
+			"server. Each tenant has one distiller at a time. A session is read again only after the content has " +
+			"changed. --follow runs until you stop distill. Exit code 1: the store, the lessons or the judge cannot be " +
+			"reached.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	shown := append(
@@ -59,14 +59,14 @@ func (inv *invocation) distillCommand() *cobra.Command {
 		"read new closed sessions every distill.every until stopped",
 	)
 	c.Flags().StringVar(
-		&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)",
+		&f.judge, "judge", "", "rules, or an OpenAI-compatible API's base URL (distill.judge)",
 	)
-	c.Flags().StringVar(&f.model, "model", "", "model of the judge (distill.model)")
+	c.Flags().StringVar(&f.model, "model", "", "judge model (distill.model)")
 	c.Flags().StringVar(
 		&f.since, "since", "",
 		"only sessions that began at or after this time (2026-01-31, or RFC 3339)",
 	)
-	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's sessions")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the proposals and write nothing")
 	c.Flags().BoolVar(
 		&f.setAside, "set-aside", false,
@@ -115,7 +115,7 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
 		return misuse(errors.New("--judge names an API without a model; add --model"))
 	case f.follow && f.once:
-		return misuse(errors.New("--once and --follow exclude each other; omit one of them"))
+		return misuse(errors.New("--once and --follow exclude each other; omit one"))
 	case f.follow && f.setAside:
 		return misuse(errors.New("--set-aside and --follow exclude each other; omit --follow"))
 	case f.follow && f.dryRun:
@@ -171,9 +171,9 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	if len(sum.Busy) > 0 {
 		remedy := "try again when the other distiller has ended"
 		if server.IsRedis(cfg.StoreURL()) {
-			remedy += "; the claim of a distiller that was killed ends within two minutes"
+			remedy += "; a killed distiller's claim ends within two minutes"
 		}
-		return fmt.Errorf("another distiller reads the new sessions of %s; %s", report.Printable(strings.Join(sum.Busy, ", ")), remedy)
+		return fmt.Errorf("another distiller reads the new sessions for %s; %s", report.Printable(strings.Join(sum.Busy, ", ")), remedy)
 	}
 	return nil
 }
@@ -202,16 +202,16 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		}
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used; `precept distill --set-aside` asks again\n", countNoun(s.SetAside, "session"))
+		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or gave three unusable answers; `precept distill --set-aside` asks again\n", countNoun(s.SetAside, "session"))
 	}
 	if s.Read == s.Unchanged {
-		_, err := fmt.Fprintf(out, "read %s, none of them new\n", countNoun(s.Read, "session"))
+		_, err := fmt.Fprintf(out, "read %s, none new\n", countNoun(s.Read, "session"))
 		return err
 	}
-	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
+	fmt.Fprintf(out, "read %s, %d new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
 		countNoun(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, countNoun(s.Candidates, "candidate"), s.Proposed, s.Merged, server.SumCounts(s.Refused))
 	if s.Untroubled > 0 {
-		fmt.Fprintf(out, "  %s without a sign of trouble: the judge was not asked for lessons\n", countNoun(s.Untroubled, "session"))
+		fmt.Fprintf(out, "  %s without signs of trouble: the judge was not asked for lessons\n", countNoun(s.Untroubled, "session"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[reason], report.Printable(reason))
@@ -224,7 +224,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		fmt.Fprintf(out, "  not proposed: %s; the failure ended in %s sessions that followed the advice, and in %s that did not\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
 	}
 	if s.RemovedCases > 0 {
-		fmt.Fprintf(out, "  removed the counts of %s that no session had for the longest time: a tenant keeps %d\n", countNoun(s.RemovedCases, "failure"), distill.MaxCases)
+		fmt.Fprintf(out, "  removed the counts for the %s seen longest ago: a tenant keeps %d\n", countNoun(s.RemovedCases, "failure"), distill.MaxCases)
 	}
 	if s.Opinions > 0 {
 		fmt.Fprintf(out, "%s on injected lessons\n", countNoun(s.Opinions, "opinion"))

@@ -46,7 +46,7 @@ type diagnosis struct {
 }
 
 const missingText = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
-	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
+	"emptied; Redis lost data in a crash, because Redis does not write to disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
 type deadLetters struct {
@@ -86,9 +86,8 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Count all exchanges by result (stored, waiting, dropped), and the rows of the store",
-		Long: "Doctor checks the configuration, the data directory, the store and the running server, and prints the number " +
-			"of exchanges by result. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
+		Short: "Count all exchanges by result (stored, waiting, dropped), and the stored rows",
+		Long: "Doctor checks the configuration, the data directory, the store and the running server, and counts the exchanges by result. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
 			"written, the store cannot be read, or the running server does not answer, is not ready or is degraded. " +
 			"Exchanges that were dropped, lost or set aside do not change the exit code.",
 		Args: argsValidator(cobra.NoArgs),
@@ -190,7 +189,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		return err
 	}
 	for _, fault := range d.Faults {
-		printWrapped(out, columns, "fault of the configuration: %s", report.Printable(fault.String()))
+		printWrapped(out, columns, "configuration fault: %s", report.Printable(fault.String()))
 	}
 	for _, fault := range d.Warnings {
 		printWrapped(out, columns, "warning: a server with this configuration and environment does not start: %s", report.Printable(fault.String()))
@@ -205,7 +204,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	}
 	if d.EvictionPolicy != "" {
 		printWrapped(
-			out, columns, "warning: Redis deletes keys when its memory is full, such as sessions and counters (maxmemory-policy %s); "+
+			out, columns, "warning: Redis deletes keys, such as sessions and counters, when memory is full (maxmemory-policy %s); "+
 				"set maxmemory-policy noeviction in Redis", report.Printable(d.EvictionPolicy),
 		)
 	}
@@ -248,7 +247,7 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 		}
 	}
 	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {
-		storeErr = fmt.Errorf("%s does not exist, and a server runs: name the store of this server with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
+		storeErr = fmt.Errorf("%s does not exist, and a server runs: name this server's store with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
 	}
 	err = errors.Join(err, storeErr)
 	if err != nil && (d.Admitted > 0 || hasServer) {

@@ -39,16 +39,14 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write samples, conversations or experiment data to standard output",
-		Long: "Export writes JSON lines. The formats: mplp, the learning samples; openai, the " +
-			"conversations as OpenAI's fine-tuning format; preference, pairs of a better and a worse " +
-			"answer; experiment, each random decision to inject or to withhold a lesson, with its " +
-			"probability and the outcome, " +
-			"sufficient to recompute the report; parquet, the samples as a Parquet file. --stats " +
-			"prints the ratings of the selected samples instead. Export can run at the same time as a " +
-			"server.\n\n--follow with --format parquet and --output DIR or s3://BUCKET/PREFIX keeps running: " +
-			"each new sample is written once into Parquet files that are partitioned by date and " +
-			"tenant. Credentials of S3 come from the environment (AWS_ACCESS_KEY_ID, " +
-			"AWS_SECRET_ACCESS_KEY) or ~/.aws.",
+		Long: "Export writes JSON lines. The formats: mplp, the learning samples; openai, the conversations as OpenAI's " +
+			"fine-tuning format; preference, pairs with a better and a worse answer; experiment, each random decision " +
+			"to inject or to withhold a lesson, with the probability and the outcome, sufficient to recompute the " +
+			"report; parquet, the samples as a Parquet file. --stats prints the selected samples' ratings instead. " +
+			"Export can run at the same time as a server.\n\n--follow with --format parquet and --output DIR or " +
+			"s3://BUCKET/PREFIX keeps running: each new sample is written once into Parquet files that are partitioned " +
+			"by date and tenant. S3 credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) " +
+			"or ~/.aws.",
 		Example: "  precept export --quality good --output samples.jsonl\n" +
 			"  precept export --format openai --session ci-42\n" +
 			"  precept export --format parquet --follow --output lake",
@@ -57,15 +55,15 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "only data at or after this time (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "only data before this time")
-	c.Flags().StringVar(&f.tenant, "tenant", "", "only data of this tenant")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's data")
 	c.Flags().StringVar(
 		&f.lesson, "lesson", "", "only sessions in which this lesson was injected; with --format experiment: injected or "+
 			"withheld",
 	)
-	c.Flags().StringVar(&f.session, "session", "", "only this session: its name or id, or the id of one of its requests")
+	c.Flags().StringVar(&f.session, "session", "", "only this session, by name, by id or by the id of a request in the session")
 	c.Flags().StringSliceVar(
 		&f.families, "family", nil,
-		"only samples of these families, or sessions with such a sample (not with --format "+
+		"only samples in these families, or sessions with such a sample (not with --format "+
 			"experiment)",
 	)
 	c.Flags().StringSliceVar(
@@ -78,9 +76,9 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	)
 	c.Flags().BoolVar(
 		&f.stats, "stats", false,
-		"print the number and the ratings of the samples as JSON",
+		"print the sample count and ratings as JSON",
 	)
-	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the number of records as JSON; the export is JSON without the flag")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the record count as JSON; the export is JSON without the flag")
 	f.lake.add(c)
 	flags := inv.addConfigFlags(c, storeKeys()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -148,11 +146,11 @@ type exportResult struct {
 func (f *exportFlags) openSessionsNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
-		return "The export has no samples of open sessions."
+		return "The export has no samples from open sessions."
 	case f.format == "experiment":
-		return "The export has the random assignments of open sessions, without a reward."
+		return "The export has the open sessions' random assignments, without a reward."
 	}
-	return "The export has open sessions with their present feedback."
+	return "The export has open sessions with the present feedback."
 }
 
 func (f *exportFlags) filter() (*sample.Filter, error) {
@@ -233,8 +231,8 @@ func explainEmptyExport(console io.Writer, job *server.ExportJob, f *exportFlags
 		return
 	}
 	fmt.Fprintf(
-		console, "precept: the export has no pair: read %s, %d with feedback of a person, %d of them with a correction or a rejection; "+
-			"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n",
+		console, "precept: the export has no pair: read %s, %d with feedback from a person, of these %d with a correction or a rejection; "+
+			"a pair needs a correction, or a rejected and an approved answer to the same user words\n",
 		countNoun(job.Pairs.Sessions, "session"), job.Pairs.Rated, job.Pairs.Pairable,
 	)
 }

@@ -59,12 +59,12 @@ type listenerFlags struct{ url, key string }
 func (f *listenerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
-		"URL at which precept takes the requests of agents (PRECEPT_URL; default: the running server of the "+
+		"precept's base URL for agents (PRECEPT_URL; default: the running server of the "+
 			"data directory)",
 	)
 	c.Flags().StringVar(
 		&f.key, "key", "",
-		"API key of the agent, if the tenant depends on the key (PRECEPT_KEY, OPENAI_API_KEY or "+
+		"the agent's API key, if the tenant depends on the key (PRECEPT_KEY, OPENAI_API_KEY or "+
 			"ANTHROPIC_API_KEY)",
 	)
 }
@@ -74,11 +74,11 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
 		Short: "Post feedback on a session or a run, for scripts and CI",
-		Long: "Feedback posts to /v1/feedback of a running server. --response takes the id of the " +
-			"model's response (chatcmpl-, resp_, msg_). Inside of `precept run` the default is the " +
-			"run (PRECEPT_RUN) or the session (PRECEPT_SESSION). A person's feedback (--source user) " +
-			"has priority over a verifier's (--source system), such as a test in CI, and a verifier's has " +
-			"priority over implicit feedback, which precept derives from requests.",
+		Long: "Feedback posts to /v1/feedback on a running server. --response takes the id in the model's response " +
+			"(chatcmpl-, resp_, msg_). Inside `precept run` the default is the run (PRECEPT_RUN) or the session " +
+			"(PRECEPT_SESSION). A person's feedback (--source user) has priority over a verifier's (--source system), " +
+			"such as a test in CI, and a verifier's has priority over implicit feedback, which precept derives from " +
+			"requests.",
 		Example: "  precept feedback --session ci-42 --approve\n" +
 			"  precept feedback --run ci-42 --source system --score 0.7 --comment \"7 of 10 tests pass\"\n" +
 			"  precept feedback --commit 3f2a9c1 --reject",
@@ -86,14 +86,14 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	}
 	f.listener.add(c)
 	s := c.Flags()
-	s.StringVar(&f.subject.session, "session", "", "session: the name that its client sent, the name in precept's response header, or the id")
-	s.StringVar(&f.subject.run, "run", "", "run, by the name that its client sent: all sessions of the run")
-	s.StringVar(&f.subject.request, "request", "", "id of a request (response header Precept-Request-Id)")
-	s.StringVar(&f.subject.response, "response", "", "id of the model's response")
-	s.StringVar(&f.subject.sample, "sample", "", "id of a learning sample (precept export)")
-	s.StringVar(&f.subject.commit, "commit", "", "commit, by its hash: the newest 20 sessions or runs with this commit in a tool result")
-	s.StringVar(&f.subject.branch, "branch", "", "branch without its remote: the newest 20 sessions or runs with this branch in a tool result")
-	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by its URL or as acme/shop#12: the newest 20 sessions or runs with this pull request in a tool result")
+	s.StringVar(&f.subject.session, "session", "", "session, by the client's name, by the name in precept's response header, or by id")
+	s.StringVar(&f.subject.run, "run", "", "run, by the client's name: all sessions in the run")
+	s.StringVar(&f.subject.request, "request", "", "request id (response header Precept-Request-Id)")
+	s.StringVar(&f.subject.response, "response", "", "id in the model's response")
+	s.StringVar(&f.subject.sample, "sample", "", "learning sample id (precept export)")
+	s.StringVar(&f.subject.commit, "commit", "", "commit hash: the newest 20 sessions or runs with this commit in a tool result")
+	s.StringVar(&f.subject.branch, "branch", "", "branch without the remote: the newest 20 sessions or runs with this branch in a tool result")
+	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by URL or as acme/shop#12: the newest 20 sessions or runs with this pull request in a tool result")
 	s.Float64Var(&f.rating.score, "score", 0, "score from 0 to 1")
 	s.BoolVar(&f.rating.approve, "approve", false, "the result was right")
 	s.BoolVar(&f.rating.reject, "reject", false, "the result was wrong")
@@ -101,10 +101,10 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 		&f.rating.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
 	)
 	s.StringVar(&f.comment, "comment", "", "reason for the rating")
-	s.StringVar(&f.source, "source", "user", "source of the feedback: user or system")
+	s.StringVar(&f.source, "source", "user", "feedback source: user or system")
 	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
-	s.StringVar(&f.id, "id", "", "id of this feedback: the same feedback again changes nothing, and different content replaces the first feedback")
+	s.StringVar(&f.id, "id", "", "feedback id: the same feedback again changes nothing; different content replaces the first feedback")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.rating.hasScore = c.Flags().Changed("score")
@@ -137,7 +137,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.stdout, "parked: precept keeps the feedback, which takes effect when its session is stored")
+		_, err = fmt.Fprintln(inv.stdout, "parked: precept keeps the feedback; it takes effect once the session is stored")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
@@ -165,7 +165,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		targets = addRunSubject(env, body)
 	}
 	if targets != 1 {
-		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response, --sample, --commit, --branch and --pull-request")
+		return nil, errors.New("the subject is missing or ambiguous; give exactly one: --session, --run, --request, --response, --sample, --commit, --branch or --pull-request")
 	}
 	ratings := 0
 	for kind, isGiven := range map[string]bool{
@@ -178,7 +178,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		}
 	}
 	if ratings != 1 {
-		return nil, errors.New("the rating is missing or ambiguous; give one of --score N, --approve, --reject and --correct TEXT|@FILE")
+		return nil, errors.New("the rating is missing or ambiguous; give exactly one: --score N, --approve, --reject or --correct TEXT|@FILE")
 	}
 	if f.rating.hasScore {
 		if !(f.rating.score >= 0 && f.rating.score <= 1) {
@@ -224,7 +224,7 @@ func readCorrection(in io.Reader, value string) (any, error) {
 			return nil, err
 		}
 	} else if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a file; write @%s to send its content", value, value)
+		return nil, fmt.Errorf("%s is a file; write @%s to send the content", value, value)
 	}
 	trimmed := bytes.TrimSpace(text)
 	switch {
@@ -265,7 +265,7 @@ func (inv *invocation) postFeedback(
 	if body["id"] == nil {
 		var b [12]byte
 		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
-			return feedbackResponse{}, fmt.Errorf("make an id of the feedback: %w", err)
+			return feedbackResponse{}, fmt.Errorf("make a feedback id: %w", err)
 		}
 		body["id"] = "fb_" + hex.EncodeToString(b[:])
 	}
@@ -300,7 +300,7 @@ func (inv *invocation) postFeedback(
 func postOnce(ctx context.Context, base, key string, body []byte) (feedbackResponse, error) {
 	var answer feedbackResponse
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return answer, fmt.Errorf("%q is not an http or https address; give the address of precept, such as http://127.0.0.1:8080", base)
+		return answer, fmt.Errorf("%q is not an http or https address; give precept's address, such as http://127.0.0.1:8080", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()

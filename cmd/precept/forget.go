@@ -30,24 +30,23 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
-		Short: "Delete all data of a session or of a tenant",
-		Long: "Forget deletes the record, exchanges (requests and replies), samples, feedback and index " +
-			"entries of one session, or of " +
-			"all sessions of a tenant, from the store and from the memory of a running server, and " +
-			"overwrites the deleted parts of the files. The session's contribution to the counters of " +
-			"lessons remains, because a counter is a sum without a reference to sessions.\n\nA " +
-			"session has three names: the name that its client sent, the name in precept's response header " +
-			"Precept-Session, and its id. Forget asks the running server of the data directory; " +
-			"without a server, forget changes the store directly. If no session has the name, forget says so and " +
-			"ends with exit code 1. With several replicas and one Redis, run forget at one replica; the other " +
-			"replicas delete the data from their memory and outbox within seconds. A replica that is down deletes the " +
-			"data from its outbox when it starts, also if forget found no data in Redis.",
+		Short: "Delete all data of a session or a tenant",
+		Long: "Forget deletes the record, exchanges (requests and replies), samples, feedback and index entries for one " +
+			"session, or for all sessions of a tenant, from the store and from a running server's memory, and " +
+			"overwrites the deleted parts of the files. The session's contribution to the lesson counters remains, " +
+			"because a counter is a sum without a reference to sessions.\n\nA session has three names: the name that " +
+			"the client sent, the name in precept's response header Precept-Session, and the id. Forget asks the " +
+			"server that runs on the data directory; without a server, forget changes the store directly. If no " +
+			"session has the name, forget says so and ends with exit code 1. With several replicas and one Redis, run " +
+			"forget at one replica; the other replicas delete the data from memory and outbox within seconds. A " +
+			"replica that is down deletes the data from the outbox at the next start, also if forget found no data in " +
+			"Redis.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "session")
 	c.Flags().StringVar(
 		&f.tenant, "tenant", "",
-		"tenant of the session (default); without --session: all data of this tenant",
+		"the session's tenant (default); without --session: all data of this tenant",
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
 	addJSONFlag(c, &f.asJSON)
@@ -59,7 +58,7 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
-			"the subject of the deletion is missing; add --session NAME, or --tenant NAME for all data of a tenant",
+			"the session or tenant to delete is missing; add --session NAME, or --tenant NAME for all of a tenant's data",
 		))
 	}
 	subject := "all data of the tenant " + f.tenant
@@ -67,7 +66,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		if f.tenant == "" {
 			f.tenant = "default"
 		}
-		subject = "the session " + f.session + " of the tenant " + f.tenant
+		subject = "the session " + f.session + " in the tenant " + f.tenant
 	}
 	if err := checkStoreExists(cfg); err != nil {
 		return err
@@ -85,12 +84,12 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	var notFound error
 	if n == 0 && f.session != "" { // the name may be wrong
 		notFound = fmt.Errorf(
-			"no data of %s is stored, so nothing was deleted; look up the name in the list of sessions, or add "+
+			"%s has no stored data, so nothing was deleted; look up the name in the session list, or add "+
 				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
 		)
 		if server.IsRedis(cfg.StoreURL()) {
 			notFound = fmt.Errorf(
-				"%w; data of the session that a replica has not delivered to Redis yet is deleted before delivery", notFound,
+				"%w; session data that a replica has not delivered to Redis yet is deleted before delivery", notFound,
 			)
 		}
 	}
@@ -101,7 +100,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return notFound
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(inv.stdout, "no data of the tenant %s is stored\n", report.Printable(f.tenant))
+		_, err = fmt.Fprintf(inv.stdout, "the tenant %s has no stored data\n", report.Printable(f.tenant))
 		return err
 	}
 	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), countNoun(n, "session"))

@@ -37,14 +37,12 @@ func (inv *invocation) importCommand() *cobra.Command {
 		Use:   "import FILE... | import --from CLIENT [FILE...]",
 		Short: "Import past transcripts as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
-			"one JSON document, an array of them, or JSON lines {source, id, messages} or " +
-			"{source, id, input}; FILE - is standard input. A transcript may have its outcome, " +
+			"one JSON document, an array, or JSON lines {source, id, messages} or " +
+			"{source, id, input}; FILE - is standard input. A transcript may have an outcome, " +
 			"\"reward\" from 0 to 1 or \"success\" true or false. " +
-			"With --from, import reads the history of a client on this machine (" + strings.Join(history.Names(), ", ") + "): " +
-			"all files of the client, or the FILEs. " +
-			"Each transcript becomes a session with its exchanges and samples, redacted and with the " +
-			"opt-outs of the configuration, outside of every experiment. A repeated import of a " +
-			"transcript adds nothing, and a conversation that precept recorded itself is skipped. If a server runs on the data directory, the server imports the transcripts. " +
+			"With --from, import reads a client's history on this machine (" + strings.Join(history.Names(), ", ") + "): " +
+			"all the client's files, or the FILEs. " +
+			"Each transcript becomes a session with exchanges and samples, redacted, under the configured opt-outs and outside every experiment. Importing a transcript again adds nothing, and a conversation that precept recorded itself is skipped. If a server runs on the data directory, the server imports the transcripts. " +
 			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
 		Example: "  precept import --from claude-code\n" +
@@ -56,11 +54,11 @@ func (inv *invocation) importCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the imported sessions")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant for the imported sessions")
 	c.Flags().StringVar(
-		&f.agent, "agent", "", "agent of the imported sessions; default: the transcript's source, or import",
+		&f.agent, "agent", "", "agent for the imported sessions; default: the transcript's source, or import",
 	)
-	c.Flags().StringSliceVar(&f.from, "from", nil, "read the history of a client: "+strings.Join(history.Names(), ", "))
+	c.Flags().StringSliceVar(&f.from, "from", nil, "read a client's history: "+strings.Join(history.Names(), ", "))
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		sources, err := inv.importSources(&f, files)
@@ -231,7 +229,7 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult)
 			fmt.Fprintln(out, "no transcript was imported")
 		} else {
 			fmt.Fprintf(
-				out, "%s: %s, %s, %d of them new\n", countNoun(sum.Transcripts, "transcript"),
+				out, "%s: %s, %s, %d new\n", countNoun(sum.Transcripts, "transcript"),
 				countNoun(sum.Exchanges, "exchange"), countNoun(sum.Samples, "sample"), sum.NewSamples,
 			)
 		}
@@ -240,7 +238,7 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult)
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
-				out, "left out because of the opt-outs of the configuration: %s\n",
+				out, "left out by configured opt-outs: %s\n",
 				countNoun(sum.OptedOut, "exchange"),
 			)
 		}

@@ -41,7 +41,7 @@ func (inv *invocation) initCommand() *cobra.Command {
 	var f initFlags
 	c := &cobra.Command{
 		Use:   "init",
-		Short: "Write a commented configuration, and print the settings of your agents",
+		Short: "Write a commented configuration, and print your agents' settings",
 		Long: "Init writes precept.yaml and a lessons directory for the given upstreams and agents. " +
 			"Init never overwrites a file.\n\n    precept init --upstream https://api.openai.com/v1 " +
 			"--agent codex",
@@ -50,17 +50,17 @@ func (inv *invocation) initCommand() *cobra.Command {
 	c.Flags().StringVar(&f.dir, "dir", ".", "directory for the files")
 	c.Flags().StringArrayVar(
 		&f.upstreams, "upstream", nil,
-		"upstream in the form of OPENAI_BASE_URL; repeatable (default: OpenAI and Anthropic)",
+		"upstream, in the form that OPENAI_BASE_URL has; repeatable (default: OpenAI and Anthropic)",
 	)
 	c.Flags().StringSliceVar(
 		&f.agents, "agent", nil,
 		"agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
-		&f.starter, "starter", false, "also write the starter lessons of precept",
+		&f.starter, "starter", false, "also write precept's starter lessons",
 	)
 	c.Flags().BoolVar(
-		&f.full, "full", false, "write every key with its comment, not only the usual keys",
+		&f.full, "full", false, "write every key with a comment, not only the usual keys",
 	)
 	addJSONFlag(c, &f.asJSON)
 	c.RunE = func(*cobra.Command, []string) error { return inv.writeFiles(&f) }
@@ -71,7 +71,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	for _, a := range f.agents {
 		if _, ok := agentSettings()[a]; !ok {
 			return misuse(fmt.Errorf(
-				"--agent %s is unknown; use one of %s, or omit --agent and read README", a,
+				"--agent %s is unknown; use one of %s; for another agent omit --agent and read README", a,
 				strings.Join(knownAgents(), ", "),
 			))
 		}
@@ -121,12 +121,12 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	if len(f.agents) == 0 {
 		fmt.Fprintf(
 			inv.stdout,
-			"\nSet the base URL of your agent; most agents read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
+			"\nSet your agent's base URL; most agents read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
 			dataAddress, dataAddress,
 		)
 		return nil
 	}
-	fmt.Fprintln(inv.stdout, "\nSet the base URL of your agents; the agents keep their own API keys:")
+	fmt.Fprintln(inv.stdout, "\nSet your agents' base URL; the agents keep the API keys:")
 	for _, a := range f.agents {
 		fmt.Fprintf(inv.stdout, "    %-12s %s\n", a, agentSetting(a))
 	}
@@ -257,12 +257,12 @@ func agentSettings() map[string]string {
 		"ai-sdk":      `createOpenAI({baseURL: "{}/v1"})`,
 		"llama-index": "OPENAI_API_BASE={}/v1",
 		"codex":       `openai_base_url = "{}/v1" in ~/.codex/config.toml`,
-		"opencode":    `"options": {"baseURL": "{}/v1"} of the provider in opencode.json`,
+		"opencode":    `"options": {"baseURL": "{}/v1"} for the provider in opencode.json`,
 		"qwen":        openai + " with --auth-type openai",
-		"pi":          `"baseUrl": "{}/v1" of the provider in ~/.pi/agent/models.json`,
+		"pi":          `"baseUrl": "{}/v1" for the provider in ~/.pi/agent/models.json`,
 		"cline":       "cline auth openai -k KEY -m MODEL -b {}/v1",
 		"copilot":     "COPILOT_PROVIDER_BASE_URL={}/v1 COPILOT_MODEL=MODEL",
-		"continue":    "apiBase: {}/v1 of the model in ~/.continue/config.yaml",
+		"continue":    "apiBase: {}/v1 for the model in ~/.continue/config.yaml",
 		"aider":       "OPENAI_API_BASE={}/v1 with --model openai/MODEL",
 	}
 }

@@ -20,12 +20,11 @@ func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE...",
 		Short: "Find tool errors, loops and feedback in transcripts",
-		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one " +
-			"JSON document, an array of documents, or JSON lines {source, id, messages}. Inspect " +
-			"prints the findings of precept in the transcripts. FILE - is standard input. Exit code " +
-			"1: a line or a transcript is unreadable; the error names the line, and all other " +
-			"findings are printed. --explain N prints the reason for finding N: the rule, the deciding text " +
-			"and the position of the text. Findings are counted from 1, over all files, in the order of the output.",
+		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one JSON document, an " +
+			"array, or JSON lines {source, id, messages}. Inspect prints precept's findings in the transcripts. FILE - " +
+			"is standard input. Exit code 1: a line or a transcript is unreadable; the error names the line, and all " +
+			"other findings are printed. --explain N prints the reason for finding N: the rule, the deciding text and " +
+			"the text's position. Findings are counted from 1, over all files, in output order.",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")

@@ -82,7 +82,7 @@ func (l *launch) configure() error {
 	case "cline":
 		fmt.Fprintln(
 			l.stderr,
-			"precept: cline reads its base URL from its own settings; run this command first: cline auth openai -k KEY -m MODEL -b "+base+"/v1",
+			"precept: cline reads the base URL from cline's settings; run this command first: cline auth openai -k KEY -m MODEL -b "+base+"/v1",
 		)
 	}
 	return nil
@@ -127,7 +127,7 @@ func (l *launch) redirect(setting, base string) (string, bool) {
 	if !ok {
 		fmt.Fprintf(
 			l.stderr,
-			"precept: %s uses %s, which is not an upstream of precept; the setting is unchanged\n", setting,
+			"precept: %s uses %s, which is no configured upstream; the setting is unchanged\n", setting,
 			base,
 		)
 		return "", false

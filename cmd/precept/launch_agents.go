@@ -163,7 +163,7 @@ func (l *launch) configureContinue() error {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintf(l.stderr, "precept: %s does not exist; the settings of Continue are unchanged\n", file)
+		fmt.Fprintf(l.stderr, "precept: %s does not exist; Continue's settings are unchanged\n", file)
 		return nil //nolint:nilerr // Continue may get its settings from another place
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {

@@ -107,7 +107,7 @@ func isDirectory(path string) bool {
 
 func (inv *invocation) actionCommands() []*cobra.Command {
 	return []*cobra.Command{
-		inv.actionCommand(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
+		inv.actionCommand(lesson.Approve, "Approve a lesson's current text, and activate the lesson"),
 		inv.actionCommand(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
 		inv.lessonsTrialCommand(),
 		inv.actionCommand(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
@@ -157,7 +157,7 @@ func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Comma
 	})
 }
 
-const forceHelp = "approve despite findings of the checks; read the lesson first"
+const forceHelp = "approve despite findings; read the lesson first"
 
 func (inv *invocation) applyAction(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,

@@ -24,10 +24,9 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 		Use:     "retire [SLUG...]",
 		Aliases: []string{"archive"}, // the name in earlier versions
 		Short:   "Retire lessons into the archive; `lessons restore` undoes the retirement",
-		Long: "Retire moves lessons into _archive, where their state is archived; `lessons list --archived` " +
-			"lists archived lessons. No new session gets an archived lesson. Slugs of archived lessons cannot " +
-			"be reused, and the measurements remain in the store. `lessons restore` returns a lesson in the " +
-			"state before the retirement.",
+		Long: "Retire moves lessons into _archive, with the state archived; `lessons list --archived` lists them. No new " +
+			"session gets an archived lesson. An archived lesson's slug cannot be reused, and the measurements remain " +
+			"in the store. `lessons restore` returns a lesson in the state before the retirement.",
 	}
 	c.Flags().BoolVar(&expired, "expired", false, "all expired lessons")
 	c.Flags().BoolVar(
@@ -79,7 +78,7 @@ const maxEvents = 1000
 func (inv *invocation) lessonsLogCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "log [SLUG]", Short: "Show the audit log of the lessons, oldest event first",
+		Use: "log [SLUG]", Short: "Show the lessons' audit log, oldest event first",
 		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
@@ -124,15 +123,14 @@ func (inv *invocation) lessonsExportCommand() *cobra.Command {
 		Use:   "export [DIR]",
 		Short: "Write lessons in a format for other programs",
 		Long: "Export writes the lessons unchanged. The formats: jsonl, one JSON object per line on " +
-			"standard output; aip11, LESSON.md files in DIR; gptme, files of the gptme format in DIR. " +
-			"Lessons of a single tenant or agent are omitted.",
+			"standard output; aip11, LESSON.md files in DIR; gptme, files in the gptme format in DIR. A lesson for a single tenant or agent is omitted.",
 		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(
 		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
 	)
-	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the number of lessons as JSON; --format jsonl is JSON without the flag")
+	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the lesson count as JSON; --format jsonl is JSON without the flag")
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
 			(format == "jsonl") != (len(args) == 0) {

@@ -29,16 +29,16 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
 		Short: "Count the captured sessions in which lessons would have fired",
-		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug of the bank " +
-			"or a LESSON.md file outside of the bank (the configured lessons). The result: the number of " +
-			"sessions in which the lesson would have fired, the matching words, the other sessions in which " +
-			"the lesson would have fired by likeness (similar words), and the mean reward. The mean reward " +
-			"covers rewarded sessions only and is not an effect of the lesson; only randomly withheld lessons " +
-			"measure an effect. Conditions on role and skill count as met, because captured sessions do not " +
-			"contain role and skill. Backtest can run at the same time as a server.",
+		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug in the bank (the configured " +
+			"lessons) or a LESSON.md file outside the bank. The result: the number of sessions in which the lesson " +
+			"would have fired, the matching words, the other sessions in which the lesson would have fired by likeness " +
+			"(similar words), and the mean reward. The mean reward covers rewarded sessions only and is not the " +
+			"lesson's effect; only randomly withheld lessons measure an effect. Conditions on role and skill count as " +
+			"met, because captured sessions do not contain role and skill. Backtest can run at the same time as a " +
+			"server.",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's sessions")
 	c.Flags().StringVar(
 		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
@@ -171,7 +171,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 		return fmt.Sprintf("%s (%d rewarded)", strconv.FormatFloat(*m, 'f', 3, 64), n)
 	}
 	fmt.Fprintf(
-		out, "  mean reward: in these sessions %s, in the others %s; the difference is not an effect of the lesson\n",
+		out, "  mean reward: in these sessions %s, in the others %s; the difference is not the lesson's effect\n",
 		mean(r.Rewards.MeanMatched, r.Rewards.RewardedMatched), mean(r.Rewards.MeanUnmatched, r.Rewards.RewardedUnmatched),
 	)
 	if len(r.Examples) > 0 {

@@ -43,10 +43,10 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
-		Short: "Replace the lessons of the fleet with the lessons of a directory",
-		Long: "Push checks the lessons of DIR and replaces the whole bank (the lessons in Redis) at URL " +
-			"(default: the key lessons, or store.url for redis:// and for a directory). Every replica uses the " +
-			"new lessons within two seconds. If a lesson has faults, push names the lesson and changes nothing.",
+		Short: "Replace the fleet's lessons with the lessons in a directory",
+		Long: "Push checks the lessons in DIR and replaces the whole bank (the lessons in Redis) at URL (default: the " +
+			"key lessons, or store.url for redis:// and for a directory). Every replica uses the new lessons within " +
+			"two seconds. If a lesson has faults, push names the lesson and changes nothing.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -82,9 +82,9 @@ func (inv *invocation) lessonsPullCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
-		Short: "Write the lessons of the fleet into a directory",
-		Long: "Pull writes the lessons of the bank (the lessons in Redis) at URL (default: the key lessons, or " +
-			"store.url for redis:// and for a directory) into DIR. Files that are not in the bank stay unchanged.",
+		Short: "Write the fleet's lessons into a directory",
+		Long: "Pull writes the bank (the lessons in Redis) at URL (default: the key lessons, or store.url for redis:// " +
+			"and for a directory) into DIR. Files that are not in the bank stay unchanged.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -115,7 +115,7 @@ func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*
 	switch {
 	case len(args) == 2:
 		if err := redis.CheckURL(args[1]); err != nil && args[1] != "redis://" {
-			return nil, misuse(fmt.Errorf("the URL of the bank %w", err))
+			return nil, misuse(fmt.Errorf("the bank URL %w", err))
 		}
 		cfg.Lessons = args[1]
 	case !server.IsRedis(cfg.Lessons):

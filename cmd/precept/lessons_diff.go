@@ -37,11 +37,10 @@ func (inv *invocation) lessonsDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
 		Short: "Compare two banks, lesson by lesson, and check the new lessons",
-		Long: "Diff compares two banks (collections of lessons): directories, redis:// URLs, or git:REV, the " +
-			"directory of the bank at a git revision (git:origin/main for a pull request). NEW is by default the " +
-			"configured bank. Diff prints for each different lesson the states, a lost approval, the " +
-			"changed lines, and the findings of the checks. Exit code 1: the checks refuse a new " +
-			"lesson.",
+		Long: "Diff compares two banks (collections of lessons): directories, redis:// URLs, or git:REV, the bank's " +
+			"directory at a git revision (git:origin/main for a pull request). NEW is by default the configured bank. " +
+			"Diff prints for each different lesson the states, a lost approval, the changed lines, and the findings. " +
+			"Exit code 1: the checks refuse a new lesson.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -114,9 +113,9 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 				stderr = bytes.TrimSpace(e.Stderr)
 			}
 			if text := string(stderr); strings.Contains(text, "not a git repository") {
-				return nil, fmt.Errorf("the bank %s is not in a git repository; run the command with --lessons DIR of a repository", dir)
+				return nil, fmt.Errorf("the bank %s is not in a git repository; run the command with --lessons DIR inside a repository", dir)
 			}
-			return nil, fmt.Errorf("git %s in %s: %w: %s; name a revision of the repository that has the bank", args[0], dir, err, stderr)
+			return nil, fmt.Errorf("git %s in %s: %w: %s; name a revision that has the bank", args[0], dir, err, stderr)
 		}
 		return out, nil
 	}
@@ -190,7 +189,7 @@ func printChange(out io.Writer, c *lessonDiff) {
 	}
 	if c.Kind == "changed" && c.ContentChanged {
 		fmt.Fprintln(
-			out, "  the text or the trigger differs: the measurement of the lesson starts from zero",
+			out, "  the text or the trigger differs: the lesson's measurement starts from zero",
 		)
 	}
 	if c.ApprovalLost {

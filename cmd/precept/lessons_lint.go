@@ -25,11 +25,10 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint",
 		Short: "Check all lessons",
-		Long: "Lint runs the checks of a lesson: form, over-broad triggers, orders to the model, " +
-			"secrets and personal data, links, expiry. If sessions were captured, lint tries the " +
-			"triggers on the sessions (`lessons backtest`): a lesson that fires in more than 60% of " +
-			"the sessions is too broad; a lesson that fires in none of 1000 sessions has no effect. Exit code 1: " +
-			"lint found errors; warnings alone give 0.",
+		Long: "Lint runs a lesson's checks: form, over-broad triggers, orders to the model, secrets and personal data, " +
+			"links, expiry. If sessions were captured, lint tries the triggers on the sessions (`lessons backtest`): a " +
+			"lesson that fires in more than 60% of the sessions is too broad; a lesson that fires in no session out of " +
+			"1000 has no effect. Exit code 1: lint found errors; warnings alone give 0.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)

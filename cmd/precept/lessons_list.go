@@ -29,9 +29,9 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List prints the lessons of the bank (the configured lessons) with their states. ! marks a lesson that contradicts " +
-			"another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
-			"wait for approval. --archived lists the archived lessons instead.",
+		Long: "List prints the bank (the configured lessons) with states. ! marks a lesson that contradicts another " +
+			"lesson; the pairs follow the table. --state quarantined lists the lessons that wait for approval. " +
+			"--archived lists the archived lessons instead.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &f.asJSON)
@@ -39,7 +39,7 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 		&f.states, "state", nil, "only lessons in these states: quarantined, trial, active, ...",
 	)
 	c.Flags().BoolVar(&f.expired, "expired", false, "only expired lessons")
-	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons instead of the bank")
+	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons, not the bank")
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
@@ -125,11 +125,10 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
 		Use:   "show SLUG",
-		Short: "Print the file of a lesson",
-		Long: "Show prints the file of a lesson byte for byte. On standard error, show prints the companion " +
-			"file (knowledge/lessons/SLUG.md, which no model gets), the lessons that contradict or " +
-			"supersede the lesson, and, if the store exists, the opinions of judges about this text " +
-			"(`precept distill`).",
+		Short: "Print a lesson file",
+		Long: "Show prints a lesson file byte for byte. On standard error, show prints the companion file " +
+			"(knowledge/lessons/SLUG.md, which no model gets), the lessons that contradict or supersede the lesson, " +
+			"and, if the store exists, the judges' opinions about this text (`precept distill`).",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	addJSONFlag(c, &asJSON)

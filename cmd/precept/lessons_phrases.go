@@ -35,16 +35,15 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "phrases SLUG",
 		Short: "Propose phrases for a lesson from captured near misses",
-		Long: "Phrases reads the captured sessions for sentences that resemble a lesson and contain none " +
-			"of its phrases. Phrases prints, for each proposed phrase, the sessions in which the phrase " +
-			"would fire, with excerpts. With --judge, the model of distill.judge proposes phrases as " +
-			"well; the judge reads the lesson and at most 40 of the sentences, redacted. --accept adds " +
-			"phrases to the keywords of the lesson; an approved lesson is then quarantined until " +
-			"`precept lessons approve SLUG`. Phrases needs 200 captured sessions.",
+		Long: "Phrases reads the captured sessions for sentences that resemble a lesson and contain no phrase from the " +
+			"lesson. Phrases prints, for each proposed phrase, the sessions in which the phrase would fire, with " +
+			"excerpts. With --judge, the model in distill.judge proposes phrases as well; the judge reads the lesson " +
+			"and at most 40 sentences, redacted. --accept adds phrases to the lesson's keywords; an approved lesson is " +
+			"then quarantined until `precept lessons approve SLUG`. Phrases needs 200 captured sessions.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; proposals of near misses also by number: 1,3")
-	c.Flags().BoolVar(&judge, "judge", false, "ask the model of distill.judge for phrases as well")
+	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; phrases proposed from near misses also by number: 1,3")
+	c.Flags().BoolVar(&judge, "judge", false, "ask the model in distill.judge for phrases as well")
 	addJSONFlag(c, &asJSON)
 	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
 	return inv.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -209,14 +208,14 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 
 func printPhrases(out io.Writer, a *phrasesResult) {
 	if a.Refused > 0 {
-		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", countNoun(a.Refused, "phrase"))
+		fmt.Fprintf(out, "left out %s from the judge (fires in over 10%% of sessions, or known)\n", countNoun(a.Refused, "phrase"))
 	}
 	if len(a.Proposals) == 0 {
-		fmt.Fprintf(out, "no near misses of %s in %s\n", a.Slug, countNoun(a.Sessions, "session"))
+		fmt.Fprintf(out, "no near misses for %s in %s\n", a.Slug, countNoun(a.Sessions, "session"))
 	}
 	for i := range a.Proposals {
 		p := &a.Proposals[i]
-		by := "of the " + p.By
+		by := "from the " + p.By
 		if len(p.Words) > 0 {
 			by = "shares " + strings.Join(p.Words, ", ")
 		}

@@ -43,7 +43,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
 	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.DetectableEffect != 0:
-		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give one of them")
+		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give only one")
 	case !f.isPlanned() && f.goal.Outcome != "":
 		return errors.New("--outcome needs a planned trial; add --picks or --detect")
 	case !f.isPlanned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
@@ -60,39 +60,36 @@ func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1)),
 		Long: short + ". A running server applies the change within two seconds.\n\n" +
-			"A pick is the selection of the lesson for a session, in which the lesson is then injected or, by a random " +
-			"decision, withheld. With --picks or --detect the trial is planned: the trial ends after this number of picks " +
-			"in sessions with a reward, with one evaluation. The interval of a planned evaluation is about 0.65 as wide " +
-			"as the interval that is valid at any time. Trial prints the cost before the start; on a terminal, --yes is required.",
+			"A pick: the chooser selects the lesson for a session, and a random decision injects or withholds the lesson. With --picks or --detect the trial is planned: it ends after this number of picks in sessions with a reward, with one evaluation. The planned interval is about 0.65 as wide as the interval that is valid at any time. Trial prints the cost before the start; on a terminal, --yes is required.",
 	}
-	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of the picks that are withheld")
+	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of picks to withhold")
 	c.Flags().Float64Var(
 		&f.plan.Until, "until-halfwidth", 0,
-		"end the trial at this half-width of the interval: 0.03 is 3 points; 0: no automatic end",
+		"end the trial when the interval has this half-width: 0.03 is 3 points; 0: no automatic end",
 	)
 	c.Flags().Int64Var(
 		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned evaluation",
 	)
 	c.Flags().Float64Var(
 		&f.goal.DetectableEffect, "detect", 0,
-		"planned trial with enough picks to detect an effect of this size: 0.05 is 5 points",
+		"planned trial with enough picks to detect this effect: 0.05 is 5 points",
 	)
 	c.Flags().Float64Var(
 		&f.goal.Power, "power", 0.8, "probability that --detect finds the effect",
 	)
 	c.Flags().StringVar(
 		&f.goal.Outcome, "outcome", "",
-		"planned trial on an outcome of all closed sessions instead of the reward: "+strings.Join(trial.OutcomeNames(), ", "),
+		"planned trial on an outcome, measured in all closed sessions, instead of the reward: "+strings.Join(trial.OutcomeNames(), ", "),
 	)
 	c.Flags().StringVar(
-		&f.tenant, "tenant", "default", "tenant whose measurements the forecast uses",
+		&f.tenant, "tenant", "default", "tenant with the measurements for the forecast",
 	)
 	c.Flags().BoolVar(
-		&f.dryRun, "dry-run", false, "print the cost of a planned trial and do not start the trial",
+		&f.dryRun, "dry-run", false, "print a planned trial's cost and do not start the trial",
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal without a question")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print the cost of a planned trial as JSON")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print a planned trial's cost as JSON")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(c); err != nil {
 			return misuse(err)
@@ -112,7 +109,7 @@ func (inv *invocation) planTrial(
 	r, err := findReport(ctx, inv.stderr, inv.tools, cfg, &reportFlags{query: admin.ReportQuery{Tenant: f.tenant}})
 	if err != nil && isStoreMissing(cfg) {
 		if r, err = emptyReport(ctx, inv.tools, cfg); err != nil {
-			return fmt.Errorf("the cost of the trial is unknown: %w", err)
+			return fmt.Errorf("the trial's cost is unknown: %w", err)
 		}
 		fmt.Fprintln(
 			inv.stderr,
@@ -120,7 +117,7 @@ func (inv *invocation) planTrial(
 		)
 	}
 	if err != nil {
-		return fmt.Errorf("the cost of the trial is unknown: %w", err)
+		return fmt.Errorf("the trial's cost is unknown: %w", err)
 	}
 	f.goal.Epsilon = f.plan.Epsilon
 	cost, err := r.Forecast(slug, f.goal)

@@ -61,29 +61,28 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
 		Short: "Show the lessons that a text would match, and the reason for each near miss",
-		Long: "Try matches a text as the proxy matches the newest words of a user, or, with " +
-			"--tool-error, the result of a failed tool call. Try prints the parts that are removed " +
-			"before the match (reminders, environment blocks, precept's own blocks), the matching " +
-			"lessons with their triggers, and the lessons whose trigger occurs in the text but does " +
-			"not fire, with the reason. The chooser decides later which matching lessons a session " +
+		Long: "Try matches a text as the proxy matches a user's newest words, or, with --tool-error, a failed tool " +
+			"call's result. Try prints the parts that are removed before the match (reminders, environment blocks, " +
+			"precept's own blocks), the matching lessons with triggers, and the lessons with a trigger that occurs in " +
+			"the text but does not fire, with the reason. The chooser decides later which matching lessons a session " +
 			"gets. The text is TEXT, the content of --file, or standard input. Try needs no server.",
 		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the request")
-	c.Flags().StringVar(&f.agent, "agent", "default", "agent of the request")
-	c.Flags().StringVar(&f.role, "role", "", "role of the agent")
-	c.Flags().StringVar(&f.skill, "skill", "", "skill of the agent")
-	c.Flags().StringVar(&f.model, "model", "", "model of the request")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "the request's tenant")
+	c.Flags().StringVar(&f.agent, "agent", "default", "the request's agent")
+	c.Flags().StringVar(&f.role, "role", "", "the agent's role")
+	c.Flags().StringVar(&f.skill, "skill", "", "the agent's skill")
+	c.Flags().StringVar(&f.model, "model", "", "the request's model")
 	c.Flags().StringSliceVar(
-		&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags",
+		&f.tags, "tags", nil, "the request's tags, as in the header Precept-Tags",
 	)
 	c.Flags().StringVar(
 		&f.tool, "tool", "",
-		"tool of the request; with --tool-error: the failed tool",
+		"a tool in the request; with --tool-error: the failed tool",
 	)
 	c.Flags().BoolVar(
-		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
+		&f.toolError, "tool-error", false, "the text is a failed tool call's result",
 	)
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -110,7 +109,7 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 
 func readTryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
-		return "", misuse(errors.New("TEXT and --file exclude each other; omit one of them"))
+		return "", misuse(errors.New("TEXT and --file exclude each other; omit one"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
@@ -213,7 +212,7 @@ func printTryResult(out io.Writer, t *tryResult) {
 			t.Outcome,
 		)
 	case t.Searched == "":
-		fmt.Fprintln(out, "searched  nothing: the text contains no words of a person")
+		fmt.Fprintln(out, "searched  nothing: the text contains no user words")
 	default:
 		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, maxStripped)))
 	}

@@ -75,7 +75,7 @@ func (inv *invocation) lessonsNewCommand() *cobra.Command {
 
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
-		&f.title, "title", "", "what to do or avoid, as an imperative sentence; default: the words of SLUG",
+		&f.title, "title", "", "what to do or avoid, as an imperative sentence; default: the words in SLUG",
 	)
 	c.Flags().StringVar(
 		&f.advice, "advice", "", "instructions for the model, in Markdown; - reads standard input",
@@ -106,7 +106,7 @@ func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
 	c.Flags().StringSliceVar(
 		&f.evidence, "evidence", nil,
-		"source of the lesson as KIND:REF, such as run:ci/4711; repeatable; default: your name and the date",
+		"the lesson's source as KIND:REF, such as run:ci/4711; repeatable; default: your name and the date",
 	)
 }
 
@@ -179,11 +179,10 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
 		Short: "Import lessons from another bank",
-		Long: "Import reads LESSON.md files (in the AIP-11 or the gptme format), directories of such " +
-			"files, and the JSON lines of `precept lessons export`; the FILE \"-\" is standard input. Import " +
-			"runs all checks. Imported lessons are quarantined, without their evidence counts and approvals. " +
-			"--approve activates the lessons that pass the checks. Exit code 1: at least one lesson " +
-			"was refused; all other lessons are imported.",
+		Long: "Import reads LESSON.md files (in the AIP-11 or the gptme format), directories with such files, and the " +
+			"JSON lines from `precept lessons export`; the FILE \"-\" is standard input. Import runs all checks. " +
+			"Imported lessons are quarantined, without evidence counts and approvals. --approve activates the lessons " +
+			"that pass the checks. Exit code 1: at least one lesson was refused; all other lessons are imported.",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(

@@ -66,7 +66,7 @@ func run() int {
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader, OnDamaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(
-				os.Stderr, "precept: session %s of tenant %s has a damaged exchange, and its content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
+				os.Stderr, "precept: session %s in tenant %s has a damaged exchange, and the session's content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
 				ref.ID, ref.Tenant, err,
 			)
 		}),
@@ -125,7 +125,7 @@ func (inv *invocation) rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args:          argsValidator(cobra.NoArgs),
 	}
-	showVersion := root.Flags().Bool("version", false, "print the version of this binary")
+	showVersion := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *showVersion {
 			_, err := fmt.Fprintln(inv.stdout, versionText(server.ReadBuild()))
@@ -200,7 +200,7 @@ func versionCommand(out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this binary",
+		Short: "Print the version",
 		Args:  argsValidator(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			b := server.ReadBuild()

@@ -25,19 +25,18 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a store in Redis of an earlier release to shards",
+		Short: "Move an earlier release's store in Redis to shards",
 		Long: "Migrate moves a store in Redis that was created by a release without shards to 256 shards (parts " +
-			"that a Redis cluster can place on different nodes), while replicas serve. First let all replicas run " +
-			"this release: the data that a replica of an earlier release writes into the old keys is not read.\n\n" +
+			"that a Redis cluster can place on different nodes), while replicas serve. First let all replicas run this release: it does not read data that an older replica writes into the old keys.\n\n" +
 			"The sessions are copied, then the changed " +
-			"sessions again. At the end the writes of all replicas wait in their outboxes for a moment, and " +
+			"sessions again. At the end all replicas' writes wait in the outboxes for a moment, and " +
 			"all replicas continue in the shards. The old keys are deleted a minute later. Redis needs " +
 			"memory for both copies. Run migrate again after a failure, on any machine: nothing is lost, " +
 			"and the copy continues.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
-	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and the deletion of the old keys")
+	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and deleting the old keys")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return inv.runMigrate(c.Context(), cfg, f)
@@ -46,7 +45,7 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 
 func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
-		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at its first start with a new release"))
+		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at the first start with a new release"))
 	}
 	opened, err := inv.tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
@@ -59,7 +58,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 	}
 	layout, err := db.Layout(ctx)
 	if err != nil {
-		return fmt.Errorf("read the layout of the store: %w", err)
+		return fmt.Errorf("read the store's layout: %w", err)
 	}
 	if layout.Old && !f.yes {
 		fmt.Fprint(inv.stderr, "Do all replicas run this release, or are they stopped? [yes/no] ")

@@ -34,10 +34,10 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		}
 		if near := spell.Suggest(args[0], names); near != "" {
 			return fmt.Sprintf(
-				"%q is not a command of %s; did you mean %s?", args[0], c.CommandPath(), near,
+				"%q is not a %s command; did you mean %s?", args[0], c.CommandPath(), near,
 			)
 		}
-		return fmt.Sprintf("%q is not a command of %s;", args[0], c.CommandPath())
+		return fmt.Sprintf("%q is not a %s command;", args[0], c.CommandPath())
 	}
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }

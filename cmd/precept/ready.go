@@ -32,8 +32,7 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ready",
 		Short: "Report whether the running server accepts requests, for health checks",
-		Long: "Ready asks /readyz of the server that runs on the data directory. Without run.json (the " +
-			"addresses of the server) in the data directory, ready asks the address of the key listen. Exit code 0: the server " +
+		Long: "Ready asks /readyz on the server that runs on the data directory. Without run.json (the server's addresses) in the data directory, ready asks the address in the key listen. Exit code 0: the server " +
 			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
 			"seconds.",
 		Args: argsValidator(cobra.NoArgs),
@@ -59,7 +58,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	defer cancel()
 	res, err := sendRequest(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
-		r.Message = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
+		r.Message = "no server answers; start the server with `precept serve`, or name a running server's data directory with --data-dir"
 		return r
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing was written

@@ -34,21 +34,21 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "record --intent-id ID --type lint|test|static-analysis --file F --error E --cause C --resolution R --rule L",
-		Short: "Append a failure and its lesson to AGENT.md",
-		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md. Record creates a missing file or section and keeps all other content. " +
+		Short: "Append a failure and the lesson to AGENT.md",
+		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" in AGENT.md. Record creates a missing file or section and keeps all other content. " +
 			"A failure (file and error summary) is recorded once. With --json, record reads the entry from standard input and prints the result as JSON; " +
 			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
-			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
+			".orchestration/agent_trace.jsonl and exits with 0, because the agent's work did not fail.",
 		Example: `  precept record --intent-id ci-42 --type test --file cart_test.go --error "want 3, got 2" --cause "The total ignored the discount." --resolution "The total subtracts the discount." --rule "Test a total with a discount."`,
 		Args:    argsValidator(cobra.NoArgs),
 	}
 	ledgerFlag.add(c)
-	c.Flags().StringVar(&e.IntentID, "intent-id", "", "id of the task")
+	c.Flags().StringVar(&e.IntentID, "intent-id", "", "task id")
 	c.Flags().StringVar(&e.Type, "type", "", "lint, test or static-analysis")
-	c.Flags().StringVar(&e.File, "file", "", "file of the failure, relative to the project")
+	c.Flags().StringVar(&e.File, "file", "", "failing file, relative to the project")
 	c.Flags().StringVar(&e.Error, "error", "", "error message; cut at 500 characters")
-	c.Flags().StringVar(&e.Cause, "cause", "", "cause of the failure")
-	c.Flags().StringVar(&e.Resolution, "resolution", "", "correction of the failure")
+	c.Flags().StringVar(&e.Cause, "cause", "", "what caused the failure")
+	c.Flags().StringVar(&e.Resolution, "resolution", "", "what corrected the failure")
 	c.Flags().StringVar(&e.Rule, "rule", "", "rule that prevents the failure")
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {

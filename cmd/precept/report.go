@@ -46,16 +46,15 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Show the effect of each lesson, with its interval and verdict",
-		Long: "Report asks the running server of the data directory, which knows the newest sessions, " +
-			"or reads the store if no server runs.\n\nverdict: the conclusion that the interval " +
-			"permits; docs/EXPERIMENT.md lists the verdicts. effect: the change of the reward of a " +
-			"session by the lesson, in points of 100, with a 95% interval that is valid however often " +
-			"you read the report; on a wide terminal also as a drawing. sessions: the number of closed sessions " +
-			"with a reward in which the lesson was inserted, and in which a random decision withheld the " +
-			"lesson; in the first row, treated sessions and control sessions (without any lesson). A session is open until the " +
-			"age of reward.close_after; --provisional includes open sessions. ! and the indented " +
-			"lines below a row qualify the row; --explain shows the derivation of a row.",
+		Short: "Show each lesson's effect, interval and verdict",
+		Long: "Report asks the server that runs on the data directory, which knows the newest sessions, or reads the " +
+			"store if no server runs.\n\nverdict: the conclusion that the interval permits; docs/EXPERIMENT.md lists " +
+			"the verdicts. effect: how the lesson changes a session's reward, in points of 100, with a 95% interval " +
+			"that is valid however often you read the report; on a wide terminal also as a drawing. sessions: the " +
+			"number of closed sessions with a reward in which the lesson was inserted, and in which a random decision " +
+			"withheld the lesson; in the first row, treated sessions and control sessions (without any lesson). A " +
+			"session is open until the age in reward.close_after; --provisional includes open sessions. ! and the " +
+			"indented lines below a row qualify the row; --explain shows how a row was computed.",
 		Example: "  precept report --provisional --window 30d\n" +
 			"  precept report --explain pin-the-page",
 		Args: argsValidator(cobra.NoArgs),
@@ -67,9 +66,9 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
-	c.Flags().Func("what-if", "project for another share of withheld lessons: epsilon=0.1", f.parseWhatIf)
+	c.Flags().Func("what-if", "project for another withheld share: epsilon=0.1", f.parseWhatIf)
 	c.Flags().StringVar(
-		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
+		&f.query.Explain, "explain", "", "show how this lesson's row was computed",
 	)
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {

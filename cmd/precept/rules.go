@@ -17,7 +17,7 @@ import (
 func (inv *invocation) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
-		Short: "Measure which sections of CLAUDE.md, AGENTS.md and similar files earn their tokens",
+		Short: "Measure which sections in CLAUDE.md, AGENTS.md and similar files are worth the tokens",
 		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -35,9 +35,9 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "scan",
-		Short: "List the rules files in captured sessions, with the tokens of each section",
+		Short: "List the rules files in captured sessions, with the tokens per section",
 		Long: "Scan reads the newest captured sessions and finds rules files by the frames that the agents write around the files. " +
-			"A section is a heading with its content, or a bullet at the left margin. tokens: estimate for one request, four bytes for each token. " +
+			"A section is a heading with content, or a bullet at the left margin. tokens: estimate for one request, four bytes per token. " +
 			"Every request repeats the file, so a session costs more. forbids: a word by which the section forbids something; such a section needs --force.",
 		Args: argsValidator(cobra.NoArgs),
 	}
@@ -63,12 +63,12 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 
 func printScan(out io.Writer, answer *scanResult) error {
 	if len(answer.Files) == 0 {
-		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", countNoun(answer.Sessions, "captured session"))
+		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files for Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", countNoun(answer.Sessions, "captured session"))
 		return err
 	}
 	for i := range answer.Files {
 		f := &answer.Files[i]
-		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of the input tokens\n", report.Printable(f.File), countNoun(f.Sessions, "session"), countNoun(f.TokensPerRequest, "token"), countNoun(f.TokensPerSession, "token"), 100*f.InputShare)
+		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of input tokens\n", report.Printable(f.File), countNoun(f.Sessions, "session"), countNoun(f.TokensPerRequest, "token"), countNoun(f.TokensPerSession, "token"), 100*f.InputShare)
 		if f.Problem != "" {
 			fmt.Fprintln(out, "  "+f.Problem)
 		}

@@ -18,11 +18,11 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sections that are registered for measurement, with their states and sessions",
+		Short: "List the sections registered for measurement, with states and session counts",
 		Args:  argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
-	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant for the session counts")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r, err := inv.tools.ReadRegistry(c.Context(), cfg)
 		if err != nil {
@@ -32,14 +32,14 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.RegisteredSection{}, r.Sections...)})
 		}
 		if len(r.Sections) == 0 {
-			fmt.Fprintln(inv.stdout, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
+			fmt.Fprintln(inv.stdout, "No section is registered. `precept rules measure FILE` registers a file's sections.")
 			return nil
 		}
 		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.ReportQuery{Tenant: tenant}})
 		none := "0/0"
 		if err != nil {
 			none = "-"
-			fmt.Fprintf(inv.stderr, "precept: the numbers of sessions are unknown: %v\n", err)
+			fmt.Fprintf(inv.stderr, "precept: the session counts are unknown: %v\n", err)
 		}
 		rows := map[string]*report.Row{}
 		for i := range rep.Lessons {

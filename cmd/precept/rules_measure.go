@@ -44,9 +44,9 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
 		Use:   "measure FILE",
-		Short: "Cut sections of a rules file out of a share of the sessions, and measure them",
-		Long: "Measure registers sections of a rules file by the hash of their text. By a random decision for each session, precept cuts a registered section out of all requests of the session, " +
-			"and compares the sessions with and without the section. The measurement of an edited section starts at zero: register the edited section again. " +
+		Short: "Measure sections of a rules file by cutting them from a share of the sessions",
+		Long: "Measure registers sections of a rules file by text hash. By a random decision per session, precept cuts a registered section out of all requests in the session, " +
+			"and compares the sessions with and without the section. An edited section's measurement starts at zero: register the section again. " +
 			"Without --section, measure registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
 			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
 			"The header Precept-Rules: off exempts a request.",
@@ -54,9 +54,9 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 		Example: "  precept rules measure CLAUDE.md\n  precept rules measure AGENTS.md --section Testing --share 0.5",
 	}
 	c.Flags().StringArrayVar(&f.sections, "section", nil, "register this section only; repeat the flag for several sections")
-	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions that lose the section; 0.5 is the fastest")
+	c.Flags().Float64Var(&f.share, "share", 0.5, "share of sessions without the section; 0.5 is the fastest")
 	c.Flags().Int64Var(&f.picks, "picks", 0, "end the measurement after this number of rewarded sessions, with one planned evaluation")
-	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
+	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect this effect: 0.05 is 5 points")
 	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
@@ -88,10 +88,10 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 			if s.State == rules.Queued {
 				when = "after another measurement has ended (rules.at_once)"
 			}
-			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.CutProbability, when, countNoun(rules.Tokens(s.Text), "token"))
+			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.CutProbability, when, countNoun(rules.Tokens(s.Text), "token"))
 		}
 		for _, s := range answer.Displaced {
-			fmt.Fprintf(inv.stdout, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
+			fmt.Fprintf(inv.stdout, "%s@%s is stopped: the new text replaces it\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
 			fmt.Fprintf(inv.stdout, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Reason))
@@ -110,7 +110,7 @@ func (f *measureFlags) check() error {
 	case f.picks < 0 || f.detect != 0 && !(f.detect > 0 && f.detect < 1):
 		return errors.New("--picks must be a positive number such as 3000, and --detect must be between 0 and 1, such as 0.05")
 	case f.picks > 0 && f.detect > 0:
-		return errors.New("--picks and --detect exclude each other; give one of them")
+		return errors.New("--picks and --detect exclude each other; give only one")
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (f *measureFlags) register(
 func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
 	if p := s.Problem(); p != "" && !(s.WholeFile && !s.Empty && !s.Repeated && f.force) {
 		if s.WholeFile && !s.Empty && !s.Repeated {
-			p += "; add --force to measure the file as a whole, or name its sections with --section"
+			p += "; add --force to measure the file as a whole, or name sections with --section"
 		}
 		return p
 	}
@@ -197,7 +197,7 @@ func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, 
 			return "is registered already"
 		}
 		if o.Slug() == r.Slug() && o.Path != "" && o.Path != r.Path {
-			return fmt.Sprintf("has the name of a registered section of %s; stop that section first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
+			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
 		}
 		for k := range all {
 			other := &all[k]
@@ -212,7 +212,7 @@ func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, 
 // chooseSections returns the named sections, or the outermost sections if no name is given.
 func chooseSections(file string, all []rules.Section, names []string) (indices []int, err error) {
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
+		return nil, fmt.Errorf("%s has no sections: a section is a heading with content, or a bullet at the left margin", file)
 	}
 	if len(names) == 0 {
 		return rules.TopSections(all), nil
@@ -228,7 +228,7 @@ func chooseSections(file string, all []rules.Section, names []string) (indices [
 			for i := range all {
 				known[i] = fmt.Sprintf("%q", all[i].Name)
 			}
-			return nil, fmt.Errorf("%s has no section %q; its sections are %s", file, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%s has no section %q; the sections are %s", file, name, strings.Join(known, ", "))
 		}
 		indices = append(indices, i)
 	}

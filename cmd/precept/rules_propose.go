@@ -39,13 +39,13 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 		Use:   "propose FILE",
 		Short: "Print a diff that removes unneeded sections from the file",
 		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
-			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The interval of a planned measurement (--picks, --detect) counts as soon as its sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
+			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). A planned measurement's interval (--picks, --detect) counts as soon as the sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
 			"the file is never changed in place. Sections that forbid something stay without --force.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm of leaving a section out: 0.05 is 5 points")
+	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm from leaving a section out: 0.05 is 5 points")
 	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
-	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant with the measurements")
 	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
@@ -76,8 +76,8 @@ func checkNotRules(files []string) error {
 		}
 		if text, err := readRules(name); err == nil && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "{") {
 			return misuse(fmt.Errorf(
-				"%s is a rules file of agents; `precept rules measure FILE` measures its sections, and "+
-					"`precept rules to-lessons FILE --section S` makes a lesson of a section", name,
+				"%s is a rules file for agents; `precept rules measure FILE` measures the sections, and "+
+					"`precept rules to-lessons FILE --section S` makes a section a lesson", name,
 			))
 		}
 	}
@@ -196,7 +196,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	}
 	_, _, hi := intervalOf(r)
 	if hi != nil && *hi < margin {
-		return fmt.Sprintf("non-inferior without the section (the harm of leaving the section out is below %.1f points)", 100*margin), ""
+		return fmt.Sprintf("non-inferior without the section (leaving the section out harms by less than %.1f points)", 100*margin), ""
 	}
 	if hi == nil {
 		return "", fmt.Sprintf("too few sessions: %d with, %d without", r.NInjected, r.NWithheld)
@@ -225,7 +225,7 @@ func formatEffect(r *report.Row) string {
 
 func (j *removalDecision) evidence() string {
 	r := j.row
-	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
+	text := fmt.Sprintf("section effect %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
 	tokens := rules.Tokens(j.text)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -234,7 +234,7 @@ func (j *removalDecision) evidence() string {
 			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*requests, tokens, requests)
 		}
 	}
-	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
+	return fmt.Sprintf("%s; saves %d tokens in each request", text, tokens)
 }
 
 // cutSections removes sections from a text, and then headings without content.
@@ -265,9 +265,9 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "to-lessons FILE --section S",
-		Short: "Make a quarantined lesson of a section that helps only sometimes",
-		Long: "To-lessons writes a lesson with the text of the section. The lesson fires on --keyword, or on the commands, file names and the heading of the section. " +
-			"The lesson is quarantined: check its trigger, then run `precept lessons approve SLUG`, and remove the section from the file.",
+		Short: "Turn a section that helps only sometimes into a quarantined lesson",
+		Long: "To-lessons writes a lesson with the section's text. The lesson fires on --keyword, or on the section's commands, file names and heading. " +
+			"The lesson is quarantined: check the trigger, then run `precept lessons approve SLUG`, and remove the section from the file.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
@@ -292,7 +292,7 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 			}
 			l := sectionLesson(rules.Base(args[0]), &all[i], text, keywords)
 			if l.Trigger.Empty() {
-				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
+				return misuse(fmt.Errorf("the section %q names no command or file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
 			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(inv.env)})
 			if len(keywords) == 0 { // the keywords are from the text of the section

@@ -17,7 +17,7 @@ func (inv *invocation) rulesStopCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stop FILE",
-		Short: "End the measurement of sections; sessions that started earlier keep their decision",
+		Short: "Stop measuring sections; sessions that started earlier keep the decision",
 		Args:  argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")

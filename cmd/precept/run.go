@@ -29,17 +29,16 @@ func (inv *invocation) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
-		Short: "Run an agent through precept, and post the result of a verifier",
-		Long: "Run starts an unmodified agent whose requests go through precept. All agents of the " +
-			"command are one run: each agent has its own session, and all sessions of the run share " +
-			"the random decisions. Run sets the base-URL variables for the process of the agent only. " +
-			"Some agents need more (codex, opencode, pi, qwen, Continue): run uses flags of the agent " +
-			"or an edited copy of its settings; your files stay unchanged.\n\nRun uses the server " +
-			"of PRECEPT_URL, of the data directory, or the newest server of this user. Without a " +
-			"running server, run starts a server until the agent ends; the server keeps its data and its run.log " +
-			"outside of the working directory, unless the configuration names a data_dir. With " +
-			"--verify, a shell command judges the work of the agent, and its exit code becomes the " +
-			"feedback of the run; a run without a successful reply gets no feedback. The exit status is the status of the agent.",
+		Short: "Run an agent through precept, and post a verifier's result",
+		Long: "Run starts an unmodified agent and sends the agent's requests through precept. All agents that the " +
+			"command starts are one run: each agent has a separate session, and all sessions in the run share the " +
+			"random decisions. Run sets the base-URL variables for the agent's process only. Some agents need more " +
+			"(codex, opencode, pi, qwen, Continue): run uses the agent's flags or an edited copy of the settings; your " +
+			"files stay unchanged.\n\nRun uses the server at PRECEPT_URL, the server on the data directory, or this " +
+			"user's newest server. Without a running server, run starts a server until the agent ends; the server " +
+			"keeps data and run.log outside the working directory, unless the configuration names a data_dir. With " +
+			"--verify, a shell command judges the agent's work, and the exit code becomes the run's feedback; a run " +
+			"without a successful reply gets no feedback. Run exits with the agent's status.",
 		Example: "  precept run -- claude -p \"Fix the failing test\"\n" +
 			"  precept run --verify \"go test ./...\" -- codex exec \"Fix the failing test\"",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
@@ -51,18 +50,17 @@ func (inv *invocation) runCommand() *cobra.Command {
 		&f.verify, "verify", "", "shell command that succeeds if the agent's work is good",
 	)
 	c.Flags().BoolVar(
-		&f.record, "record", false, "record the failures of the verifier in AGENT.md",
+		&f.record, "record", false, "record the verifier's failures in AGENT.md",
 	)
 	c.Flags().StringVar(
-		&f.run, "run", "", "name of the run (default: a generated name, unless --session is given)",
+		&f.run, "run", "", "run name (default: a generated name, unless --session is given)",
 	)
 	c.Flags().StringVar(
 		&f.session, "session", "",
-		"one session for all requests of the command; precept distinguishes sub-agents by their "+
-			"tools",
+		"one session for all requests from the command; precept distinguishes sub-agents by tools",
 	)
-	c.Flags().StringVar(&f.agent, "agent", "", "name of the agent (default: the name of the program)")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as one line of JSON on standard error; standard output belongs to the agent")
+	c.Flags().StringVar(&f.agent, "agent", "", "agent name (default: the program name)")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as one JSON line on standard error; standard output belongs to the agent")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
 			return misuse(errors.New(
@@ -231,20 +229,20 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	find := func() (string, error) { return l.dataURL, nil }
 	answer, err := inv.postFeedback(ctx, retryTimeout, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
-		fmt.Fprintln(inv.stderr, "precept: the result of the verifier could not be posted:", err)
+		fmt.Fprintln(inv.stderr, "precept: the verifier's result could not be posted:", err)
 		result.Error = err.Error()
 		return result
 	}
 	result.Status = answer.Status
 	if answer.Status == "unanswered" {
-		fmt.Fprintf(inv.stderr, "precept: no request of %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
+		fmt.Fprintf(inv.stderr, "precept: no request in %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
 		return result
 	}
 	outcome := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
 	if answer.Status == "parked" {
 		fmt.Fprintf(
-			inv.stderr, "precept: the verifier %s, and its result waits (parked), because no request of %s %s is stored; if the agent does not read "+
-				"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, set its base URL to %s (docs/AGENTS.md)\n", outcome, subject, name, l.dataURL,
+			inv.stderr, "precept: the verifier %s, and the result waits (parked), because no request in %s %s is stored; if the agent does not read "+
+				"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, set the agent's base URL to %s (docs/AGENTS.md)\n", outcome, subject, name, l.dataURL,
 		)
 		return result
 	}
@@ -268,7 +266,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
-	fmt.Fprintf(inv.stderr, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
+	fmt.Fprintf(inv.stderr, "precept: no running server; this command starts one: upstream %s, %s in %s, data in %s\n",
 		strings.Join(ownCfg.UpstreamURLs(), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,

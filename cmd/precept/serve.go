@@ -19,10 +19,8 @@ func (inv *invocation) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the proxy",
 		Long: "Serve runs the proxy until SIGTERM or SIGINT. At a stop, streams have " +
-			"limits.drain_timeout to end; a second signal cuts the streams. SIGHUP or a change of the " +
-			"configuration file reloads the configuration; a configuration with faults is ignored, " +
-			"and the old configuration stays in effect. With --json, one line of JSON on standard output " +
-			"names the addresses when the proxy accepts requests; log.format sets the form of the log.",
+			"limits.drain_timeout to end; a second signal cuts the streams. SIGHUP or a changed configuration file reloads the configuration; a configuration with faults is ignored, " +
+			"and the old configuration stays in effect. With --json, one JSON line on standard output names the addresses when the proxy accepts requests; log.format sets the log format.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)

@@ -35,20 +35,19 @@ func (inv *invocation) verify() *cobra.Command {
 	var asJSON, dryRun bool
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
-		Short: "Run a linter or a test and record its failures in AGENT.md",
-		Long: "Verify runs a command and passes its output through. If the command fails, each distinct " +
-			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, " +
-			"cargo; with the name in COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet and " +
-			"30 others) becomes an entry of AGENT.md. Output in any other format becomes one entry. " +
-			"The exit status is the status of the command. With --json, the output of the command " +
-			"goes to standard error, and standard output holds only the result.",
+		Short: "Run a linter or a test and record the failures in AGENT.md",
+		Long: "Verify runs a command and passes the output through. If the command fails, each distinct failure (go " +
+			"test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo; with the name in " +
+			"COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet and 30 others) becomes an entry in AGENT.md. " +
+			"Output in any other format becomes one entry. Verify exits with the command's status. With --json, the " +
+			"command's output goes to standard error, and standard output holds only the result.",
 		Example: "  precept verify -- go test ./...\n" +
 			"  precept verify --intent-id ci-42 --dry-run -- ruff check .",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
 	ledgerFlag.add(c)
-	c.Flags().StringVar(&intent, "intent-id", "verify", "id of the task, for the entries")
+	c.Flags().StringVar(&intent, "intent-id", "verify", "task id for the entries")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the failures and record nothing")
 	addJSONFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {

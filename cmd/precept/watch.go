@@ -29,14 +29,13 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
-		Short: "Follow a session: its turns, with the inserted and the withheld lessons",
-		Long: "Watch asks the running server of the data directory for a session, and prints each turn " +
-			"a few seconds after the turn ends: messages and calls, inserted lessons, lessons " +
-			"that a random decision withheld, loops, errors and tokens. Watch ends when the session closes, and " +
-			"prints the reward; Ctrl-C ends watch earlier.\n\nA session has three names: the name that its client sent, " +
-			"the name in precept's response header Precept-Session, and its id. --latest " +
-			"selects the session that began last. Watch uses colours on a terminal, unless NO_COLOR " +
-			"is set.",
+		Short: "Follow a session's turns, with the inserted and the withheld lessons",
+		Long: "Watch asks the server that runs on the data directory for a session, and prints each turn a few seconds " +
+			"after the turn ends: messages and calls, inserted lessons, lessons that a random decision withheld, " +
+			"loops, errors and tokens. Watch ends when the session closes, and prints the reward; Ctrl-C ends watch " +
+			"earlier.\n\nA session has three names: the name that the client sent, the name in precept's response " +
+			"header Precept-Session, and the id. --latest selects the session that began last. Watch uses colours on a " +
+			"terminal, unless NO_COLOR is set.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
 				return misuse(errors.New(
@@ -49,7 +48,7 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
 	c.Flags().BoolVar(&f.once, "once", false, "print the turns so far and exit")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "the session's tenant")
 	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		w := &watcher{
 			invocation: inv, cfg: cfg, flags: &f, printed: map[string]bool{}, style: inv.newPageStyle(),
@@ -109,7 +108,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 		}
 		if !found {
 			return w.reportWait(
-				"no data of this session is stored: the session is unknown, or the first turn is not stored yet",
+				"the session has no stored data: it is unknown, or the first turn is not stored yet",
 			)
 		}
 		if err := w.print(&t); err != nil {

@@ -107,7 +107,7 @@ func (p pageStyle) entry(e *store.Entry) []string {
 	case store.KindWithheld:
 		label, colour = "PRECEPT -", inkGhost
 		text = fmt.Sprintf(
-			"%s was withheld at random (probability of injection: %.2f)",
+			"%s was withheld at random (injection probability: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Propensity,
 		)
 		if e.Why == "control" {

@@ -118,7 +118,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			harness.Eventually(t, "questions about more than half the sessions", func() bool { return asked.Load() > sessions/2 })
-			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions of default") {
+			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions for default") {
 				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
 			if err := first.Process.Kill(); err != nil {

@@ -52,7 +52,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 		t.Errorf("no file contains %q from the other session", second)
 	}
 	out, stderr, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
-	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "no data of the session a-"+first) {
+	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "the session a-"+first+" in the tenant default has no stored data") {
 		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and the name", code, out, stderr)
 	}
 

@@ -109,7 +109,7 @@ func TestServeExplainsStartErrors(t *testing.T) {
 		{"value out of range", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
 		{"unknown flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
 		{"configuration is a directory", []string{"--config", dir}, harness.ExitFailed, dir + " is a directory; name the file in it, such as " + filepath.Join(dir, "precept.yaml")},
-		{"another machine's address", []string{"--listen", "192.0.2.1:0"}, harness.ExitFailed, "choose an address of this machine"},
+		{"another machine's address", []string{"--listen", "192.0.2.1:0"}, harness.ExitFailed, "choose an address on this machine"},
 		{"missing configuration file", []string{"--config", "none.yaml"}, harness.ExitFailed, "none.yaml"},
 	}
 	for _, tc := range cases {

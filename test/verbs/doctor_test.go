@@ -179,7 +179,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir)
-	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
+	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name this server's store with --store-url") {
 		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
 	}
 }

@@ -212,8 +212,8 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 func TestExportExplainsMissingPairs(t *testing.T) {
 	dir := storeFourSessions(t)
 	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
-	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback of a person, 1 of them with a correction or a rejection; " +
-		"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n"
+	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback from a person, of these 1 with a correction or a rejection; " +
+		"a pair needs a correction, or a rejected and an approved answer to the same user words\n"
 	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
 		t.Errorf("pairs export: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
 	}

@@ -69,7 +69,7 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
-	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (of your running server") {
+	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (your running server's;") {
 		t.Errorf("lessons new: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
@@ -118,8 +118,8 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
-	if code != 0 || !strings.Contains(stderr, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
-		t.Errorf("run: got exit code %d, want 0 and \"this command has its own\"\n%s", code, stderr)
+	if code != 0 || !strings.Contains(stderr, "no running server; this command starts one: upstream http://127.0.0.1:9/v1") {
+		t.Errorf("run: got exit code %d, want 0 and \"this command starts one\"\n%s", code, stderr)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 		return strings.Contains(text, want) && strings.Contains(text, when)
 	})
 	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
-	if code != 0 || out != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, when+" The export has no samples of open sessions.") {
+	if code != 0 || out != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, when+" The export has no samples from open sessions.") {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }

@@ -78,7 +78,7 @@ func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
-	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
+	if n := strings.Count(p.Log.String(), "a file with registered sections has no effect"); n != 1 {
 		t.Errorf("warnings about _rules.json: got %d, want 1; log %s", n, p.Log.String())
 	}
 	p.Stop()

@@ -63,7 +63,7 @@ func NewRules(seed uint64) *Rules {
 // WriteLessons makes an empty lessons directory.
 func (r *Rules) WriteLessons(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("make the directory of the demo's lessons: %w", err)
+		return fmt.Errorf("make the demo's lesson directory: %w", err)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (s Score) Summary() string {
 	if room > 0 {
 		share = 100 * gain / room
 	}
-	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions. With precept\n"+
+	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of the sessions. With precept\n"+
 		"it was %.1f%% over the whole run, learning included; with only the lessons that\n"+
 		"help, all the time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
 		100*s.WithoutLessons, 100*s.WithLessons, 100*s.Best, share)

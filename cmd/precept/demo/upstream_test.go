@@ -137,9 +137,9 @@ func TestScoreSummary(t *testing.T) {
 		s    Score
 		want string
 	}{
-		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
-		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
-		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
+		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
+		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
+		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of the sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := tc.s.Summary(); got != tc.want {
 			t.Errorf("%+v.Summary() = %q\nwant %q", tc.s, got, tc.want)

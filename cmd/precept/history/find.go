@@ -63,7 +63,7 @@ func Find(name string, e Env) (Client, []string, error) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
 	if i < 0 {
-		return Client{}, nil, fmt.Errorf("%q is not a client whose history can be read; write one of %s", name, strings.Join(Names(), ", "))
+		return Client{}, nil, fmt.Errorf("%q is not a client with a readable history; write one of %s", name, strings.Join(Names(), ", "))
 	}
 	c := all[i]
 	var found []string
@@ -82,7 +82,7 @@ func Find(name string, e Env) (Client, []string, error) {
 		if more := len(patterns) - 2; more > 0 {
 			shown += fmt.Sprintf(" and %d other places", more)
 		}
-		return c, nil, fmt.Errorf("no history of %s was found in %s; pass the files as arguments after --from %s", name, shown, name)
+		return c, nil, fmt.Errorf("no %s history was found in %s; pass the files as arguments after --from %s", name, shown, name)
 	}
 	return c, found, nil
 }
@@ -125,7 +125,7 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 		return nil, nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, nil, fmt.Errorf("the file has %d MiB, more than the limit of %d MiB; split the file", info.Size()>>20, maxFile>>20)
+		return nil, nil, fmt.Errorf("the file has %d MiB, but the limit is %d MiB; split the file", info.Size()>>20, maxFile>>20)
 	}
 	list, skipped, err := c.read(path)
 	if err != nil {

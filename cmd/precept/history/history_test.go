@@ -209,7 +209,7 @@ func TestFindOfMissingHistoryNamesSearchedPaths(t *testing.T) {
 	e := envWithFiles(t, nil)
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
-		if err == nil || !strings.Contains(err.Error(), "no history of "+c.Name) || !strings.Contains(err.Error(), e.Home) {
+		if err == nil || !strings.Contains(err.Error(), "no "+c.Name+" history") || !strings.Contains(err.Error(), e.Home) {
 			t.Errorf("Find(%s) without a history: err = %v, want an error with the client and the searched paths", c.Name, err)
 		}
 	}

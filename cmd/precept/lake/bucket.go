@@ -45,7 +45,7 @@ func newBucket(address, endpoint string, env func(string) string) (*bucket, erro
 	}
 	options.Creds = credentials.NewChainCredentials(sources)
 	if keys, err := options.Creds.GetWithContext(nil); err != nil || keys.AccessKeyID == "" {
-		return nil, errors.New("no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile of ~/.aws/credentials (AWS_PROFILE)")
+		return nil, errors.New("no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile in ~/.aws/credentials (AWS_PROFILE)")
 	}
 	client, err := minio.New(host, options)
 	if err != nil {
@@ -121,7 +121,7 @@ func (b *bucket) wrapError(name string, err error) error {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
 		remedy = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect":
-		remedy = "set AWS_REGION to the region of the bucket"
+		remedy = "set AWS_REGION to the bucket's region"
 	default:
 		return fmt.Errorf("%s: %w", address, err)
 	}

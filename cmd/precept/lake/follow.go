@@ -120,7 +120,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	if errors.Is(err, ErrChanged) {
 		var stored []byte
 		if stored, version, err = f.options.Storage.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
-			err = fmt.Errorf("%w of %s; stop one of the two precept export --follow, or give each its own --output and --group", errFenced, f.options.Storage)
+			err = fmt.Errorf("%s: %w; stop one precept export --follow, or give each a separate --output and --group", f.options.Storage, errFenced)
 		}
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 }
 
 // errFenced reports that another process has replaced the state file.
-var errFenced = errors.New("another process has taken over the writing")
+var errFenced = errors.New("another process writes here now")
 
 // refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack them.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
@@ -377,7 +377,7 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 			return err
 		}
 		if first {
-			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimTTL))
+			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v until it is free", f.options.Group, claimTTL))
 		}
 		if err := f.options.Sleep(ctx, pollInterval); err != nil {
 			return err

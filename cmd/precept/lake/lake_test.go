@@ -331,7 +331,7 @@ func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 		"another group": {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
 		"damaged state": {"{", "", "does not parse"},
 		"newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
-		"another store": {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name an --output of its own"},
+		"another store": {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name a separate --output"},
 		"group in use":  {string(text), "another", "stop the other precept export --follow"},
 	} {
 		out := memoryStorage{}

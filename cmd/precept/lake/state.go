@@ -73,7 +73,7 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", storage, s.Group, s.Group)
 	}
 	if s.Store != "" && store != "" && s.Store != store {
-		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name an --output of its own for this store, or open the other store with --store-url or --data-dir",
+		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name a separate --output for this store, or open the other store with --store-url or --data-dir",
 			storage, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
 	}
 	return s, version, nil

@@ -71,9 +71,9 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 	case err != nil:
 		d.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
 	case !ok:
-		d.warn("no stream of samples has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
+		d.warn("no sample stream has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
 	case n > 0:
-		d.log.Info("exchanges older than learning.hot were deleted from Redis; their samples are in the lake", "exchanges", n)
+		d.log.Info("exchanges older than learning.hot were deleted from Redis; the samples are in the lake", "exchanges", n)
 	}
 }
 

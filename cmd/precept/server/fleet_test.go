@@ -101,7 +101,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		return m.newSessionSees(l, "coder", "build the targets", "End of lessons.")
 	}
 	s := startServer(t, source)
-	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
+	for _, line := range []string{"precept starts without the store and retries", "the fleet's salt is unknown"} {
 		if !s.console.contains(line) {
 			t.Errorf("the log lacks %q", line)
 		}
@@ -119,7 +119,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "log line about the keys", func() bool { return s.console.contains("the keys of the fleet are known and used") })
+	eventually(t, "log line about the keys", func() bool { return s.console.contains("the fleet's keys are known and in use") })
 	eventually(t, "session with a lesson", func() bool { return lessonInjected(s) })
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
@@ -127,7 +127,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	known := readFleetKeys(t, source)
 	redis.Kill()
 	restarted := startServer(t, source)
-	if unknown, injected := restarted.console.contains("the salt of the fleet is unknown"), lessonInjected(restarted); unknown || !injected {
+	if unknown, injected := restarted.console.contains("the fleet's salt is unknown"), lessonInjected(restarted); unknown || !injected {
 		t.Errorf("restart without Redis: got salt reported as unknown = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
 	if readFleetKeys(t, source) != known {

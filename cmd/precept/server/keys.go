@@ -117,7 +117,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	if _, err := k.agree(ctx); err != nil {
 		if !k.isConfirmed {
 			log.Warn(
-				"the salt of the fleet is unknown until Redis answers; new sessions get no lessons and are outside of the experiment (bandit.salt sets a salt without Redis)",
+				"the fleet's salt is unknown until Redis answers; new sessions get no lessons and are outside the experiment; start Redis, or set bandit.salt",
 				"error", err,
 			)
 		}
@@ -165,7 +165,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
 				return err
 			}
-			log.Info("the keys of the fleet are known and used")
+			log.Info("the fleet's keys are known and in use")
 		}
 	}
 }

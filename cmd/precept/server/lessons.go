@@ -98,7 +98,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	watcher.ShareCache(l.parsed)
 	watcher.Events = l.fileEvents
 	watcher.OnPolling = func(cause error) {
-		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", cause)
+		l.log.Warn("the system does not report changes in the lesson directory; precept reads the directory every second", "lessons", l.source, "error", cause)
 	}
 	watcher.OnPanic = func(v any) { l.failures.reportPanic(label.StepLessons, v) }
 	l.loadFirst(watcher.Load())
@@ -190,7 +190,7 @@ func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
 	if err := l.bank.Reindex(ctx); err != nil {
-		l.log.Debug("the index of the lessons could not be written", "error", err)
+		l.log.Debug("the lesson index could not be written", "error", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(con
 			err := errors.Join(l.recordEdits(pass), l.recordCautions(pass, learner, p))
 			cancel()
 			if err != nil {
-				l.log.Debug("the audit log of the lessons could not be written", "error", err)
+				l.log.Debug("the lessons' audit log could not be written", "error", err)
 			}
 			select {
 			case <-ctx.Done():

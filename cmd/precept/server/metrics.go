@@ -35,12 +35,12 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was not stored, by reason.",
 			prometheus.Labels{"reason": string(reason)}, late[reason])
 	}
-	count("precept_copies_cut_total", "Exchanges with a cut copy of the reply, because the copies of all streams in flight reached limits.capture_total_bytes.",
+	count("precept_copies_cut_total", "Exchanges with a truncated reply copy, because the copies for all streams in flight reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
-	count("precept_set_aside_total", "Sessions and exchanges that are skipped because a step of learning panicked; precept doctor names them.", nil, &t.SetAside)
+	count("precept_set_aside_total", "Sessions and exchanges skipped because a learning step panicked; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
 	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackFull)
-	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback of the traffic for which the outbox had no room, by reason."
+	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback from the traffic for which the outbox had no room, by reason."
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.Signals.Quota)
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedTenant)}, &t.Signals.Tenant)
 	count("precept_redactions_total", "Secrets and personal data removed from exchanges.", nil, &t.Redactions)
@@ -50,9 +50,9 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
 	gauge("precept_sessions_live", "Sessions and runs in memory.", func() float64 { return float64(s.Sessions()) })
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
-	gauge("precept_outbox_limit_bytes", "The value of limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
+	gauge("precept_outbox_limit_bytes", "Value in limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
 	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
-	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback that the store does not have; 0: the store has all.", func() float64 { return s.Lag().Seconds() })
+	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback missing in the store; 0: the store has all.", func() float64 { return s.Lag().Seconds() })
 	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
 		if s.Healthy() {
 			return 1
@@ -67,7 +67,7 @@ const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and sampl
 func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "precept_build_info", Help: "1; the labels have the version of the binary.",
+		Name: "precept_build_info", Help: "1; the labels have the binary's version.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
 	}, func() float64 { return 1 })
 }
@@ -76,7 +76,7 @@ func RegisterBuild(reg prometheus.Registerer) {
 func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_successful",
-		Help: "1: the configuration of the last reload, or of the start, is in effect; 0: the last reload was rejected, and the previous configuration stays in effect.",
+		Help: "1: the configuration from the last reload, or from startup, is in effect; 0: the last reload was rejected, and the previous configuration stays in effect.",
 	}, func() float64 {
 		if r.lastError.get() != "" {
 			return 0
@@ -85,7 +85,7 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	})
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_success_timestamp_seconds",
-		Help: "Unix time of the last reload that succeeded, or of the start.",
+		Help: "Unix time of the last successful reload, or startup time.",
 	}, func() float64 { return float64(r.succeededAt.Load()) / float64(time.Second) })
 }
 
@@ -96,7 +96,7 @@ func RegisterLearning(reg prometheus.Registerer, t *learn.Metrics) {
 	count("precept_sessions_closed_total", "Sessions that reached the closing age, without runs.", nil, &t.Closed)
 	count("precept_rewards_total", "Sessions that got a reward, late rewards included, without runs.", nil, &t.Rewarded)
 	promauto.With(reg).NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions without a sample."},
+		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges in closed sessions without a sample."},
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
@@ -127,7 +127,7 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "precept_spans_total", Help: "Spans of sampled turns, by result.",
+			Name: "precept_spans_total", Help: "Spans for sampled turns, by result.",
 			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return float64(count(t)) }))
 	}

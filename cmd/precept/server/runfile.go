@@ -71,7 +71,7 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	}
 	for _, address := range []string{r.DataURL, r.AdminURL} {
 		if !isLocal(address) {
-			return RunFile{}, fmt.Errorf("%s names %q, which is not an address of this machine; name the server with --url", RunFilePath(dataDir), address)
+			return RunFile{}, fmt.Errorf("%s names %q, which is not an address on this machine; name the server with --url", RunFilePath(dataDir), address)
 		}
 	}
 	return r, nil
@@ -163,13 +163,13 @@ func restrictData(dir string, log *slog.Logger) {
 			continue
 		}
 		if err := os.Chmod(filepath.Join(dir, e.Name()), info.Mode().Perm()&^0o077); err != nil {
-			log.Warn("a file of the data directory is readable by other users, and its mode cannot be changed; run chmod 600", "file", e.Name(), "error", err)
+			log.Warn("a file in the data directory is readable by other users, and precept cannot change the mode; run chmod 600", "file", e.Name(), "error", err)
 			continue
 		}
 		names = append(names, e.Name())
 	}
 	if len(names) > 0 {
-		log.Warn("files of the data directory were readable by other users; they have mode 0600 now", "files", strings.Join(names, " "))
+		log.Warn("files in the data directory were readable by other users; they have mode 0600 now", "files", strings.Join(names, " "))
 	}
 }
 

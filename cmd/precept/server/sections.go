@@ -134,7 +134,7 @@ type sections struct {
 func (s *sections) open(ctx context.Context) {
 	for _, path := range s.storage.unused {
 		if _, err := os.Stat(path); err == nil {
-			s.log.Warn("a file of registered sections has no effect, because the lessons are in Redis; register its sections again with precept rules measure, and remove the file", "file", path)
+			s.log.Warn("a file with registered sections has no effect, because the lessons are in Redis; register the sections again with precept rules measure, and remove the file", "file", path)
 		}
 	}
 	s.registry.Store(&rules.Registry{})
@@ -189,7 +189,7 @@ func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	case bytes.Equal(text, s.text):
 		return nil, nil
 	case text == nil:
-		return nil, errors.New("Redis has lost the registered sections; the sections of this process stay in effect; register the sections again with precept rules measure, or write {} as the list to measure nothing")
+		return nil, errors.New("Redis has lost the registered sections; this process keeps the last sections; register the sections again with precept rules measure, or write {} as the list to measure nothing")
 	}
 	read, err := rules.Parse("the registry in Redis", text)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 		rules.Advance(list, s.maxMeasured(), now, verdict)
 		for i := range list {
 			if list[i].State != before[i].State {
-				s.log.Info("the measurement of a section has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
+				s.log.Info("a section's measurement has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
 			}
 		}
 		return list, nil

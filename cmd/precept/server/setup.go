@@ -40,7 +40,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	failures := &failures{log: log, metrics: metrics, logLimit: newLimiter(tools.Now)}
 	tools.OnDamaged = DamageReport(func(ref session.Ref, err error) {
 		log.Warn(
-			"a session has a damaged exchange; pages and exports leave out its content; delete the session with precept forget",
+			"a session has a damaged exchange; pages and exports leave out the session's content; delete the session with precept forget",
 			"tenant", ref.Tenant, "session", ref.ID, "error", err,
 		)
 	})
@@ -99,7 +99,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		if err != nil {
 			return err
 		}
-		s.onStop("cache of clean texts", func() error {
+		s.onStop("clean text cache", func() error {
 			clean.Close()
 			return nil
 		})
@@ -111,7 +111,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		if err != nil {
 			return err
 		}
-		s.onStop("cache of exchanges", func() error {
+		s.onStop("exchange cache", func() error {
 			exchanges.Close()
 			return nil
 		})
@@ -156,7 +156,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	// Measure the registered sections in rules files (CLAUDE.md, AGENTS.md).
 	sectionsWorker := &sections{log: log, now: tools.Now, storage: newRegistryStorage(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	sectionsWorker.open(ctx)
-	s.addWorker("sections of rules files", sectionsWorker.run)
+	s.addWorker("rules file sections", sectionsWorker.run)
 
 	// Delete old exchanges copied by precept export --follow.
 	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
@@ -204,9 +204,9 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 	consulted, err := proxy.NewConsultationCounter(countsFile, fleetCounts, tools.Now)
 	if err != nil {
-		log.Warn("the counts of consulted lessons cannot be read; they restart at zero", "error", err)
+		log.Warn("the consulted-lesson counts cannot be read; they restart at zero", "error", err)
 	}
-	s.addWorker("counts of consulted lessons", consulted.Run)
+	s.addWorker("consulted-lesson counts", consulted.Run)
 
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consultations: consulted, Meaning: matches,
@@ -223,12 +223,12 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	})
 	s.addWorker("lesson commands", s.proxy.ExecuteCommands)
 	if keys.isFleet {
-		s.addWorker("keys of the fleet", keys.follow(s.proxy, log))
+		s.addWorker("fleet keys", keys.follow(s.proxy, log))
 	}
 
 	// Show successes and failures in the lesson directory's index.
 	lessons.setCountsFunc(learner, s.proxy)
-	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
+	s.addWorker("lesson history", lessons.historyWorker(learner, s.proxy))
 
 	// Create the distiller, and the gate that ends the trials it starts.
 	var distiller *Distiller

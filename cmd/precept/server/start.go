@@ -140,7 +140,7 @@ func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 			user.Config = s.options.Source.File
 		}
 		if err := writeUserRunFile(s.options.UserRunFile, user); err != nil {
-			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
+			s.log.Debug("the user's run file cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
 		if err := WriteRunFile(s.cfg.DataDir, run); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
@@ -184,7 +184,7 @@ func listenError(key string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)", key, err)
 	}
-	return fmt.Errorf("%s: %w; choose an address of this machine", key, err)
+	return fmt.Errorf("%s: %w; choose an address on this machine", key, err)
 }
 
 func (s *Server) httpServer(h http.Handler) *http.Server {

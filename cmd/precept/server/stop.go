@@ -25,7 +25,7 @@ func (s *Server) stop() error {
 		last := s.cleanups[len(s.cleanups)-1]
 		s.cleanups = s.cleanups[:len(s.cleanups)-1]
 		if err := last.stop(); err != nil {
-			s.log.Debug("a step of the shutdown failed", "step", last.name, "error", err)
+			s.log.Debug("a shutdown step failed", "step", last.name, "error", err)
 			errs = errors.Join(errs, err)
 		}
 	}
@@ -89,6 +89,6 @@ func (s *Server) waitInFlight() {
 	select {
 	case <-ended:
 	case <-timer.C:
-		s.log.Warn("handlers did not end in time; the exchanges of their requests are lost")
+		s.log.Warn("handlers did not end in time; the exchanges in progress are lost")
 	}
 }

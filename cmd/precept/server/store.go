@@ -226,7 +226,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		warnLayout(f.log, layout)
 	}
 	if policy := EvictionPolicy(ctx, db); policy != "" {
-		f.log.Warn("Redis deletes keys when its memory is full, such as sessions and counters; set maxmemory-policy noeviction in Redis", "maxmemory_policy", policy)
+		f.log.Warn("Redis deletes keys, such as sessions and counters, when memory is full; set maxmemory-policy noeviction in Redis", "maxmemory_policy", policy)
 	}
 	return o, nil
 }
@@ -246,12 +246,12 @@ func EvictionPolicy(ctx context.Context, backend Backend) string {
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
-		log.Warn("the migration of the store to shards has not ended; if no precept migrate runs, run precept migrate again")
+		log.Warn("the store's migration to shards has not ended; if no precept migrate runs, run precept migrate again")
 	case l.Old:
-		log.Warn("the store has the keys of a release without shards; once all replicas run this release, run precept migrate")
+		log.Warn("the store still has the layout without shards; once all replicas run this release, run precept migrate")
 	case len(l.StrayTenants) > 0:
 		log.Warn("a release without shards has written sessions beside the shards, and this release does not read these sessions; "+
-			"stop the replicas of that release, then delete their keys (docs/OPERATIONS.md, Keys)",
+			"stop that release's replicas, then delete the keys they wrote (docs/OPERATIONS.md, Keys)",
 			"tenants", len(l.StrayTenants), "first", l.StrayTenants[0])
 	}
 }
@@ -268,7 +268,7 @@ func sharedBackend[T any](backend any) (role T) {
 func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
-		return store.Options{}, fmt.Errorf("read random bytes for the name of the replica: %w", err)
+		return store.Options{}, fmt.Errorf("read random bytes for the replica name: %w", err)
 	}
 	optOut, err := NewOptOut(cfg)
 	return store.Options{

@@ -47,7 +47,7 @@ func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, err
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
 		if err := json.Unmarshal(a.Frozen, &as); err != nil {
-			return nil, fmt.Errorf("read the random assignments of session %s: %w", r.ID, err)
+			return nil, fmt.Errorf("read the random assignments in session %s: %w", r.ID, err)
 		}
 		return &as, nil
 	}

@@ -17,14 +17,14 @@ func welcome(dataURL, dashboardURL string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		base, place := "the address of this page, for the APIs of OpenAI with /v1 at the end", "`precept dashboard` opens the dashboard."
+		base, place := "this page's address, with /v1 at the end for OpenAI APIs", "`precept dashboard` opens the dashboard."
 		if isLoopback(r.Host) {
 			base = fmt.Sprintf("OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s", dataURL, dataURL)
-			place = fmt.Sprintf("The dashboard is at %s; `precept dashboard` prints its login link.", dashboardURL)
+			place = fmt.Sprintf("The dashboard is at %s; `precept dashboard` prints the login link.", dashboardURL)
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = fmt.Fprintf(w, "This is the data listener of precept, for agents, not for browsers.\n%s\nThe base URL of an agent: %s\n", place, base)
+		_, _ = fmt.Fprintf(w, "This is precept's data listener, for agents, not for browsers.\n%s\nAgent base URL: %s\n", place, base)
 	})
 }
 
