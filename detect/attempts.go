@@ -391,14 +391,14 @@ func isUndoLoop(steps func(int) *step) bool {
 	return false
 }
 
-// checksBetweenEdits compares the commands that ran after each edit, such as a test.
+// checksBetweenEdits compares the commands that ran between the edits, such as tests.
 type checksBetweenEdits struct {
 	newest           *step // newest command
 	editsSinceOldest int   // edits after the oldest command
 	differ           bool  // commands or their results differ
 }
 
-// add records a command that ran just before the n newest edits. Callers add the newest command first.
+// add records the command s, which is followed by n edits. Callers add the newest command first.
 func (c *checksBetweenEdits) add(s *step, n int) {
 	switch {
 	case c.newest == nil:
@@ -410,7 +410,8 @@ func (c *checksBetweenEdits) add(s *step, n int) {
 	c.editsSinceOldest = n
 }
 
-// allEqual reports whether no command ran, or the same command with the same result after each of the n edits.
+// allEqual reports whether no command ran, or the same command with the same result in each of the n gaps between
+// edits.
 func (c *checksBetweenEdits) allEqual(n int) bool {
 	return c.newest == nil || !c.differ && c.editsSinceOldest == n
 }

@@ -205,7 +205,7 @@ func (p *phrases) isProgramError(t string) bool {
 	for i, w := range words {
 		switch {
 		case p.inList("own-failure", w),
-			w == "not" && name != "cp" && name != "mv", // "not replacing" follows an option
+			w == "not" && name != "cp" && name != "mv", // cp and mv print "not replacing" because of an option
 			w == "no" && (name != "go" || i+1 < len(words) && words[i+1] == "such"):
 			return true
 		}

@@ -44,14 +44,14 @@ type phrases struct {
 	refusals                 []refusalWording
 	synthetic                []ruledPhrase // how harness-written user messages begin
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in agents' side requests
-	sideOrders               []ruledPhrase // housekeeping in chat front ends
+	sideOrders               []ruledPhrase // instructions for housekeeping in chat front ends
 }
 
 // messagePhrases are the phrases for phrases.errorMessageRule. Each field holds one class from phrases.tsv.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // may be inside a message; without the leading blank
+	missing                       prefixes // can be inside a message; stored without the leading blank
 }
 
 // linePhrases are the phrases for phrases.gradeLine.

@@ -143,7 +143,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	case c == '{' && (r.array == nil || !r.array.needsComma):
 		r.openValue.depth, r.openValue.start, r.openValue.possibleStarts = 1, r.line, nil
 		if r.array == nil {
-			r.openValue.raw = nil // a transcript keeps its bytes
+			r.openValue.raw = nil // the transcript keeps the old buffer
 		}
 		r.openValue.raw = r.openValue.raw[:0]
 	case c == '[':
@@ -201,7 +201,7 @@ func (r *transcriptReader) addValue(raw []byte) error {
 		r.array.messages = r.extend(r.array.messages, raw)
 		return nil
 	}
-	r.openValue.raw = nil // a transcript keeps its bytes
+	r.openValue.raw = nil // the transcript keeps the old buffer
 	return r.emit(raw, rec, err)
 }
 
@@ -301,7 +301,7 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError waits for the errors from all earlier lines.
+// reportLineError adds an error after the errors from all earlier lines.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add or drain returns the error
 	r.addLineError(line, location, err)

@@ -29,12 +29,12 @@ type judgedCall struct {
 	hasJudgement, hasKinds bool
 }
 
-// Classify is a cached detect.Classify.
+// Classify is detect.Classify with the cache.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).classify()
 }
 
-// Kinds is a cached detect.Kinds.
+// Kinds is detect.Kinds with the cache.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {

@@ -71,7 +71,8 @@ func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand replaces ["bash","-lc",LINE] by LINE's canonical form if forComparison is true.
+// canonicalCommand returns the canonical form of a command argument. If forComparison is true, ["bash","-lc",LINE]
+// becomes LINE's canonical form.
 func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case string:
@@ -140,7 +141,7 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
 			if found, names := c.looseFind(); names != "" {
-				_, folders, _ := strings.Cut(found, " ") // rg is an attempt of grep
+				_, folders, _ := strings.Cut(found, " ") // rg may repeat a search by grep
 				words = addLongestWords(words, folders)
 				continue
 			}
@@ -185,8 +186,8 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether the arguments were read in full. Too long or too deep arguments are not. They are compared
-// by their canonical text.
+// isComplete reports whether the arguments were read in full. Too long or too deep arguments are compared by the
+// canonical text instead.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }

@@ -18,7 +18,7 @@ func hashResult(text string, failed bool) uint64 { return compiledPhrases().stab
 
 func (p *phrases) stableHash(text string, failed bool) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
-		// In JSON lines, the changing parts are on the same line as the output.
+		// A Codex program prints JSON lines, with ids and times on the same line as the output.
 		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxHashedBytes {

@@ -49,7 +49,7 @@ func SideRequestKind(req *wire.Request) string {
 const sideHead = 4096
 
 // sideKind recognises a side request by the wording. If the request has tools, only known agents' literal sentences
-// count. Without tools, paraphrases also count, because an agent cannot work without tools.
+// count. Without tools, paraphrases also count, because a request without tools is not the agent's main work.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -74,7 +74,8 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 // knownHead bounds the bytes searched in a system prompt.
 const knownHead = 600
 
-// knownSideKind looks for a known agent's literal sentence, or for its role at the start of the system prompt.
+// knownSideKind looks for a known agent's literal sentence in either text, or for a known role at the start of the
+// system prompt.
 func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
@@ -112,8 +113,8 @@ func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatchingPhrase returns the lowest index in list whose phrase begins a line, or len(list) if there is none. One
-// pass over the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the index of the first phrase in list that begins a line in text, or len(list) if none
+// does. One pass over the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {

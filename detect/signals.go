@@ -15,7 +15,7 @@ type Signal struct {
 	Sentiment bool // derived from the user's words; it becomes a reward only if the operator enables sentiment
 }
 
-// Signal tiers.
+// Signal tiers, the ranks of the feedback's source (2 is more reliable than 3).
 const (
 	tierVerifier = 2 // test, lint or build outcome
 	TierImplicit = 3 // the user's words, refusals and interrupts

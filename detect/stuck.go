@@ -171,7 +171,7 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of lines in any order, as hashResult does.
+// hashMessage returns a hash of the lines, in any order, without the words in args.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {

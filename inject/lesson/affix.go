@@ -123,7 +123,8 @@ func isKoreanEnding(s string, maxParticles int) bool {
 	})
 }
 
-// koreanVerbs returns the first syllables in verbs that follow a noun directly, such as to do and to become.
+// koreanVerbs returns the first syllables in verbs that follow a noun directly, such as the verbs for "do" and
+// "become".
 func koreanVerbs() []string {
 	return []string{
 		"하", "해", "했", "할", "한", "함", "합", "되", "돼", "됐", "될", "된", "됨", "됩", "시키", "시켜", "시킨", "시킬", "시켰",

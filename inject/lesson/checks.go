@@ -15,7 +15,7 @@ import (
 // Severity tells how serious a finding is.
 type Severity string
 
-// Severities. The bank refuses to write an error.
+// Severities. The bank refuses to write a lesson with an error.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"

@@ -91,7 +91,7 @@ func (ed *editor) indent(line int) int {
 	return len(s) - len(strings.TrimLeft(s, " "))
 }
 
-// replace replaces the lines from start up to end, exclusively.
+// replace replaces the lines in [start, end).
 func (ed *editor) replace(start, end int, lines []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, lines...)
 }

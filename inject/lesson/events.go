@@ -15,7 +15,7 @@ import (
 // maxIdlePolls is how many polls may pass before the watcher walks the directory for changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents means that the kernel may not report every change, for example on a network mount that other machines
+// errNoEvents means that the kernel does not report every change, for example on a network mount that other machines
 // write to. Every poll then walks the directory.
 var errNoEvents = errors.New("the file system does not report changes")
 

@@ -62,7 +62,7 @@ func (b *Book) Explain(q *Query) []Explanation {
 }
 
 // addCauses adds the triggers in the query as causes. An error pattern that occurs only in the user's words becomes an
-// obstacle. The result says whether the explanation has grown.
+// obstacle. The result is false if there is neither a cause nor an obstacle.
 func (e *Explanation) addCauses(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, alsoInWords bool) {

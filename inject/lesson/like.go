@@ -21,7 +21,7 @@ const (
 	descriptionWeight = 0.75 // relative to a phrase
 	singleWeight      = 0.6  // factor for the weight of a part with one stem
 	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
-	explainedWeight   = 0.4  // second share
+	explainedWeight   = 0.4  // weight of the second share
 	relatedWeight     = 0.65 // a related stem, relative to an equal stem
 	commonWeight      = 2.31 // a stem with at most this weight is common, and has no related stems
 

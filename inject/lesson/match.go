@@ -176,8 +176,8 @@ const (
 	maxToolName = 256 // bytes
 )
 
-// isOffered reports whether the lesson has no tools, or the request offers one of the lesson's tools, or one is
-// failedTool ("" for the user's words). m caches the comparison with the request.
+// isOffered reports whether the lesson names no tools, or the request offers one of the lesson's tools, or failedTool
+// ("" for the user's words) is one. m caches the comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {

@@ -153,7 +153,7 @@ func (r *reader) textList(prefix string, n *node, key string, limit, hi int, acc
 	return out
 }
 
-// number returns the number under key, or 0. If accepts returns false, the error want is recorded.
+// number returns the number under key, or 0. If accepts returns false, an error with the message want is recorded.
 func (r *reader) number(prefix string, n *node, key string, accepts func(float64) bool, want string, args ...any) float64 {
 	v, hasKey := n.get(key)
 	if !hasKey {
