@@ -9,7 +9,7 @@ import (
 
 // plan is what precept decides for one turn.
 type plan struct {
-	insert       inject.Plan    // matches, picks, loops and edits
+	insert       inject.Plan    // matching lessons, picks (the lessons chosen), loops and edits
 	results      detect.Results // caches judgements
 	number       int            // the turn's number in the session
 	earlierItems int            // items sent by an earlier turn
@@ -61,8 +61,9 @@ func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
-// replayBlocks inserts the session's blocks again into a request beyond limits.inspect_bytes or limits.items. Without
-// the blocks, the turn would miss the provider's prompt cache, and the agent would lose the lessons.
+// replayBlocks inserts the session's blocks (the earlier inserted texts) again into a request beyond
+// limits.inspect_bytes or limits.items. Without the blocks, the turn would miss the provider's prompt cache, and the
+// agent would lose the lessons.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()

@@ -23,7 +23,7 @@ const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
 type observer interface {
-	// onResponse runs before the headers are sent, and may add headers. original is true if the upstream rejected the
+	// onResponse runs before the headers are sent, and can add headers. original is true if the upstream rejected the
 	// changed request and accepted the original bytes.
 	onResponse(res *http.Response, original bool)
 	// onBody receives each part of the body, and the read error.

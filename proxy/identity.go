@@ -180,8 +180,8 @@ func (s *settings) mayLearn(id *identity, agent string) bool {
 	return !s.optOut.OptsOutTenant(id.tenant) && !s.optOut.OptsOutAgent(agent)
 }
 
-// mayStoreFeedback reports whether feedback may be stored. It returns false if the tenant, the key, or the agent in the
-// path or in Precept-Agent opted out.
+// mayStoreFeedback reports whether storing feedback is allowed. It returns false if the tenant, the key, or the agent
+// in the path or in Precept-Agent opted out.
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}

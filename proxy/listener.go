@@ -14,8 +14,8 @@ const maxConnections = 32 << 10
 // otherFiles is the number of files reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is the idle time after which the listener may close a connection. Before that, the client's next request
-// may already be on its way, and would be lost.
+// minIdleTime is the shortest idle time after which the listener closes a connection. Before that, the client's next
+// request may already be on its way, and would be lost.
 const minIdleTime = time.Second
 
 const slotRetry = 50 * time.Millisecond // pause before a new connection looks again for an idle one to close

@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Metrics                      // opted-out turns and cut copies
+	Tally   *store.Metrics                      // counts opted-out turns, and reply copies cut at a limit
 	Chooser func(tenant string) *bandit.Chooser // a tenant's chooser, from memory
 	Book    func() *lesson.Book
 	Now     func() time.Time

@@ -171,7 +171,7 @@ func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether precept may inspect the body. The whole body must be in memory, have neither a digest nor
+// inspectable reports whether precept can inspect the body. The whole body must be in memory, have neither a digest nor
 // a signature, and belong to a known tenant.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {

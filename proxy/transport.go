@@ -94,8 +94,8 @@ func (c *upstreamConn) hasAnswer() bool {
 // attempts counts net/http's attempts to send one request. Several attempts may read the body at the same time, even
 // after RoundTrip has returned.
 type attempts struct {
-	unfinished atomic.Int32 // attempts that may still read the body
-	bodies     []*payload   // returned to the pool when no attempt may read them
+	unfinished atomic.Int32 // attempts that can still read the body
+	bodies     []*payload   // returned to the pool when no attempt can read them
 	pool       *pool
 	hasBodies  atomic.Bool
 	conn       atomic.Pointer[upstreamConn] // newest attempt's connection; nil for HTTP/2
@@ -134,7 +134,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 }
 
 // recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never ends, the garbage
-// collector frees them. No attempt may begin after recycle.
+// collector frees them. No attempt must begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.unfinished.Add(1)
 	a.pool, a.bodies = p, bodies

@@ -16,7 +16,7 @@ import (
 type collectorBounds struct {
 	maxGrowth int    // maximum growth in percent, for a small heap
 	minGrowth int    // minimum growth, for a large heap
-	minGoal   uint64 // a small heap may grow to this many bytes
+	minGoal   uint64 // a small heap grows to this many bytes before a collection
 	maxSlack  uint64 // maximum growth of a medium heap in bytes
 }
 

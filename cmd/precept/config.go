@@ -65,7 +65,7 @@ func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(
 	return c
 }
 
-// withBank works like withConfig, for a command on the configured bank.
+// withBank works like withConfig, for a command that reads or changes the configured lessons.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := inv.tools.OpenBank(cfg)

@@ -39,7 +39,7 @@ type fleetDemo struct {
 	proofs     proofCounts
 }
 
-// proofCounts holds how many picks of the lesson demo.Pinned each of two proofs needed.
+// proofCounts holds how many picks (sessions for which the lesson demo.Pinned was chosen) each of two proofs needed.
 type proofCounts struct {
 	picksToPrevents int64 // picks until the proof that the lesson prevents the error; 0: no proof yet
 	picksToHelps    int64 // picks until the proof that the lesson improves the reward; 0: no proof yet
@@ -118,8 +118,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	return d.flags.writeResult(d.results, result)
 }
 
-// run plays all sessions. Meanwhile it reads the report, to count the picks (sessions for which a lesson was chosen)
-// until a proof.
+// run plays all sessions. Meanwhile it reads the report, to count the picks until a proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()

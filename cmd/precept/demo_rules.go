@@ -23,7 +23,7 @@ import (
 const (
 	rulesShare        = 0.5                   // --share of rules measure
 	rulesMargin       = 0.05                  // --margin of rules propose
-	sessionsPerPick   = 1.07                  // more than 1, because control sessions have no picks
+	sessionsPerPick   = 1.07                  // sessions for one pick; above 1, because control sessions have no picks
 	minRoundSessions  = 40                    // minimum session count in a round
 	extraSessions     = 50                    // sessions added to a round without a verdict after verdictTimeout
 	verdictTimeout    = 6 * time.Second       // maximum wait for a round's verdicts

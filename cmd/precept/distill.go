@@ -247,8 +247,8 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	return nil
 }
 
-// judgeWaitReport returns a function that prints each wait for the judge. Among concurrent waits, only the first is
-// printed.
+// judgeWaitReport returns a function that prints each wait for the judge, the model that rates sessions. Among
+// concurrent waits, only the first is printed.
 func judgeWaitReport(console io.Writer, now func() time.Time) func(error, time.Duration) {
 	var mu sync.Mutex
 	var end time.Time // when the printed wait ends
@@ -268,8 +268,8 @@ func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens a distiller. A server may run at the same time, because each tenant is claimed by one distiller
-// at a time.
+// openDistiller opens a distiller. A server can run at the same time, because only one distiller at a time works on a
+// tenant.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := checkStoreExists(cfg); err != nil {
 		return nil, nil, err

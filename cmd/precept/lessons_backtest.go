@@ -72,7 +72,8 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	})
 }
 
-// findLessons reads lessons. A name ending in .md is a file path, and every other name is a slug in the bank.
+// findLessons reads lessons. A name ending in .md is a file path, and every other name is a slug in the configured
+// lessons.
 func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
@@ -110,7 +111,7 @@ func (inv *invocation) findLessons(
 type backtestSelection struct {
 	tenant     string
 	since      time.Time
-	allLessons *lesson.Book // for matching by likeness; nil disables it
+	allLessons *lesson.Book // for matching by likeness (similar words); nil disables it
 }
 
 func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Evaluator, error) {

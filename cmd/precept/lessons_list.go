@@ -171,8 +171,8 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	})
 }
 
-// companionPath returns the path of a lesson's note for people, never injected by precept: knowledge/lessons/SLUG.md in
-// the bank, next to the bank, or in the working directory.
+// companionPath returns the path of a lesson's note for people, which precept never injects: knowledge/lessons/SLUG.md
+// in the lesson directory, next to the directory, or in the working directory. Without a note, the path is "".
 func companionPath(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
@@ -190,8 +190,8 @@ func companionPath(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf sums the judges' opinions on a lesson's current text, over all tenants in the lesson's scope. `lessons
-// show` also works without opinions or store.
+// opinionsOf sums the opinions on a lesson's current text, over all tenants in the lesson's scope. The opinions come
+// from judges, models that rate sessions. Without opinions or without a store, the result is nil.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {

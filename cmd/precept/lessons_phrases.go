@@ -114,8 +114,8 @@ func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Co
 	return sessions, traffic, err
 }
 
-// checkJudge refuses --judge with --accept. A second call to the judge may return other phrases, so a number could
-// select a phrase the user has not seen.
+// checkJudge refuses --judge with --accept. The judge (the model in distill.judge) may return other phrases in a second
+// call, so a number could select a phrase the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil

@@ -225,7 +225,7 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	})
 }
 
-// importLessons adds another bank's lessons as quarantined proposals, and approves them if approve is true. failed
+// importLessons adds lessons to the bank b as quarantined proposals, and approves them if approve is true. failed
 // counts the lessons refused by the parser, the checks or the approval.
 func importLessons(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
@@ -324,14 +324,14 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign reads a lesson from another bank. It clears the body of a lesson in the gptme format, so the bank writes
-// the body in the format AIP-11.
+// parseForeign reads a lesson from another precept or another program. It clears the body of a lesson in the gptme
+// format, so the bank writes a new body in the format AIP-11.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {
 		return l, err
 	}
-	l.EvidenceCount = 0 // the other bank's sessions are not in this store
+	l.EvidenceCount = 0 // the sessions behind this count are not in this store
 	if l.Form != lesson.FormGptme {
 		return l, nil
 	}

@@ -30,7 +30,7 @@ var errDataDirLocked = sqlite.ErrLocked
 
 type offlineOptions struct {
 	create      bool
-	sharesRedis bool // the command may share the store in Redis with a server on this data directory
+	sharesRedis bool // with a store in Redis, run beside a server on this data directory
 }
 
 // openOffline opens and starts the configured store. It locks the data directory, which holds the SQLite database or,

@@ -258,6 +258,7 @@ func cutSections(text string, cuts []rules.Span) string {
 	return b.String()
 }
 
+// codeSpan matches text in backquotes, such as a command or a file name.
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
 func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
@@ -310,7 +311,8 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	})
 }
 
-// sectionLesson returns a lesson that fires on the keywords, or else on the section's code spans and heading.
+// sectionLesson returns a lesson that fires on the keywords. Without keywords, the lesson fires on the section's first
+// eight code spans, and on a heading of up to four words.
 func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
 	advice := strings.TrimSpace(text[s.Body:s.End])
 	if s.Level == 0 {

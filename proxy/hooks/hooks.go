@@ -38,7 +38,8 @@ const (
 	CheckFailed Outcome = "check_failed"
 )
 
-// Score returns the reward for an outcome, from 0 to 1.
+// Score returns the reward for an outcome, from 0 to 1. A check says less about the work than the end of a pull
+// request.
 func (o Outcome) Score() float64 {
 	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
 }
@@ -242,7 +243,7 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 }
 
 // revertedCommit reads "This reverts commit HASH." and "This reverts commit HASH, reversing changes made to HASH.",
-// also with quotes or brackets around the hash. The result may not be a hash.
+// also with quotes or brackets around the hash. The caller must check that the result is a hash.
 func revertedCommit(message string) string {
 	rest := strings.TrimLeft(textAfter(message, "This reverts commit "), " \t\r\n\"'`([<")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })

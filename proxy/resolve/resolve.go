@@ -33,7 +33,7 @@ type Pins interface {
 
 // Additions adds new sessions.
 type Additions interface {
-	// FullReason returns the reason why a tenant may begin no session, "" for none.
+	// FullReason returns the reason why a tenant cannot begin a session, "" for none.
 	FullReason(tenant string) label.Reason
 	// Add pins a new record. If a different request has added the ID, Add returns that request's session. The result is
 	// nil if memory is full.
@@ -75,7 +75,7 @@ type Query struct {
 	Scope         session.Scope // without the run, named by the claim
 	Claim         session.Claim
 	Request       *wire.Request
-	Learn         bool // the turn may be stored
+	Learn         bool // the turn is stored, unless it opts out by a path
 	SaltUncertain bool // the salt for the random choices may differ from Redis
 	KnownOnly     bool // Resolve begins no session
 }
@@ -236,7 +236,7 @@ func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }
 
-// echoes returns the echoes for a turn's keys, or nil if none of the turn's content may be stored.
+// echoes returns the echoes for a turn's keys, or nil if nothing of the turn is stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

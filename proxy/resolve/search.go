@@ -19,10 +19,10 @@ type search struct {
 	res         *Result
 	startedAt   time.Time
 	parent      *store.Session // pinned; the named session, if its sub-agent sends the request
-	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
+	askedEchoes bool           // the backend was asked for sessions with these echo keys (see Index), unknown to this replica
 	uncertain   bool           // Store.Acquire found nothing, but the session may exist
 	fullReason  label.Reason   // see Store.FullReason
-	incomplete  bool           // Store.FindByEchoes may have missed the items' owner
+	incomplete  bool           // Store.FindByEchoes may have missed the session with the request's items
 }
 
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
@@ -182,8 +182,8 @@ func (s *search) begin() bool {
 	return true
 }
 
-// passWithoutSession lets the request pass without a session, because memory is full, or because an unknown session may
-// not begin (KnownOnly).
+// passWithoutSession lets the request pass without a session, because memory is full, or because the request must not
+// begin a session (KnownOnly).
 func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {

@@ -30,7 +30,7 @@ type client struct {
 	url         string
 	headers     http.Header
 	http        *http.Client
-	lifetime    context.Context // ends when no more batches may be sent
+	lifetime    context.Context // ends when sending must stop
 	endLifetime context.CancelFunc
 	noRetries   chan struct{} // closed when batches are no longer retried
 }
@@ -90,7 +90,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	}
 }
 
-// pause reports whether the next attempt may start.
+// pause waits for d. It returns false if the next attempt must not start.
 func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -43,6 +43,7 @@ func NewUpstream(w *World) *Upstream {
 // ServeHTTP implements http.Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := u.requests.Add(1)
+	// Multiplying by an odd number makes an id that is unique, but does not look sequential.
 	serveChat(w, r, "demo", n*2654435761&0xffffffff, func(body []byte) message {
 		if text := string(body); strings.Contains(text, loopMark) {
 			return loopReply(text, n)

@@ -269,7 +269,7 @@ func (f *Follower) stop(ctx context.Context) error {
 }
 
 // commit writes the plan, the Parquet files, the state after the batch, and the group's positions. Samples deleted
-// since poll read them are left out. After an error, the caller may call commit again.
+// since poll read them are left out. After an error, the caller can call commit again.
 //
 // A process that was paused may write a file after another process has taken over. A file name therefore contains a
 // hash of the rows, so two processes write the same rows under one name. If a sample was deleted, the batch has a new

@@ -261,6 +261,7 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 		f.report(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
 	}
 	return func(ctx context.Context) error {
+		// The first run does not wait for the whole distill.every.
 		if Sleep(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
 			return nil //nolint:nilerr // a stop is not a failure
 		}

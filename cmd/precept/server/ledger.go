@@ -22,7 +22,7 @@ const (
 )
 
 // ledgerWorker proposes the entries in the ledger file (an AGENT.md with a project's failures) as lessons, at the start
-// and after each change. The bank checks the proposals.
+// and after each change. The bank, the lesson storage, checks the proposals.
 func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerInterval)

@@ -45,7 +45,7 @@ type library struct {
 
 	redis   *redis.Bank // nil if the lessons are files
 	storage bank.Storage
-	bank    *bank.Bank
+	bank    *bank.Bank // checks and writes the lessons in storage
 	parsed  *lesson.ParseCache
 	counts  func(slug string) lesson.Counts // counts for the index; set by setCountsFunc
 

@@ -82,8 +82,8 @@ func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*
 	return traffic, nil
 }
 
-// run compiles the book whenever the book, the traffic or match.like_rate changes. If match.like is off, or if no
-// lesson has like: true, it removes the likeness and reads no sessions.
+// run compiles the book (the lessons in effect) whenever the book, the traffic or match.like_rate changes. If
+// match.like is off, or if no lesson has like: true, run turns matching by likeness off, and reads no sessions.
 func (l *likenessWorker) run(ctx context.Context) error {
 	if l.reader == nil {
 		return nil

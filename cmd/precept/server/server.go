@@ -1,4 +1,4 @@
-// Package server runs the proxy, the admin server and the background workers. One process may run several servers. Each
+// Package server runs the proxy, the admin server and the background workers. One process can run several servers. Each
 // server needs a data directory and ports for itself, and runs once.
 //
 // Tools opens the store, the lessons and a distiller, for the server and for commands.

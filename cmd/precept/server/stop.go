@@ -50,7 +50,8 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 // drain closes the data listener and waits for open streams. For limits.drain_delay, it still accepts requests, so that
 // load balancers see the 503 from /readyz before connections are refused. Open streams then get limits.drain_timeout.
 //
-// A second signal ends both waits. cut reports whether streams were cut.
+// A second signal ends both waits. cut reports whether requests were still in progress when drain closed their
+// connections.
 func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waitCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))

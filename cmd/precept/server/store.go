@@ -283,7 +283,8 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit.
+// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit. By default, one of
+// several tenants can use three quarters of limits.sessions.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -311,10 +312,10 @@ func Tiers(names []string) (out []int) {
 	return out
 }
 
-// OutboxPath returns the outbox path.
+// OutboxPath returns the path of the outbox, the file with data on the way to the store.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the outbox path, or "" for a server that stores no exchanges.
+// outboxOf returns the outbox path, or "" for a server that stores no exchanges (requests with replies).
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -322,8 +323,9 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster.
-// With Redis, the other replicas must see turns without delay.
+// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster,
+// so the interval is a tenth of reward.close_after, from 100 ms to 1 s. With Redis, the other replicas must see turns
+// without delay.
 func deliverInterval(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
