@@ -75,7 +75,7 @@ func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error)
 func (b *Bank) channel() string { return b.store.commonKey("lessons") }
 
 const (
-	// pollEvery is the time between two Watcher polls. A poll finds changes with a lost message.
+	// pollEvery is the time between two Watcher polls. A poll also finds a change if the message about it was lost.
 	pollEvery           = 2 * time.Second
 	healthCheckInterval = 5 * time.Second
 )
@@ -115,7 +115,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// A change before the subscription is found by the next poll.
+		// The next poll finds a change made before the subscription.
 		if reached := w.reloadSafely(ctx); reached && sub == nil {
 			sub = w.bank.store.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(healthCheckInterval))

@@ -12,9 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A settlement adds a session's contribution to the counters. A replica adds other replicas' settlements to the
-// counters in memory instead of reading all counters. Each shard has a log with the last settlements (settle.lua).
-// Positions reads new log entries, and Changes returns the deltas (counter changes).
+// A settlement adds a session's contribution to the counters. So that a replica need not read all counters again, it
+// adds the other replicas' settlements to its counters in memory. Each shard has a log with the last settlements
+// (settle.lua). Positions reads new log entries, and Changes returns the deltas (counter changes).
 
 // maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all the tenant's counters
 // must be read.
@@ -164,7 +164,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
-			if n > next { // the log has only the last entries
+			if n > next { // older entries have left the log
 				break
 			}
 			next = n + 1

@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// AddConsultations adds to the consultation counts by lesson slug, and sets the time at which each lesson was last
-// consulted. Redis counts a batch with a given name once within an hour, so a caller may repeat the call after a lost
-// answer.
+// AddConsultations adds to the consultation counts (how often a lesson matched), by lesson slug, and sets the time of
+// each lesson's last match. Redis counts a batch with a given name once within an hour, so a caller may repeat the call
+// after a lost answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
@@ -60,8 +60,8 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.store.Consultations(ctx, slugs)
 }
 
-// PutAnswer stores a text for an existing session under a name, for the replica that serves the next turn. The text is
-// deleted with the session.
+// PutAnswer stores a text under a name in an existing session, for the replica that serves the session's next turn. The
+// text is deleted with the session.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("notes")
 	p.add(sessionLocation(tenant, id), "s", string(id[:]), "l:"+name, text)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// deleteStep is the number of sessions per script call, which takes some milliseconds.
+	// deleteStep is the number of sessions per script call; a call takes some milliseconds.
 	deleteStep = 200
 	// maxDeleteKeyspaces is the number of keyspaces in one pipeline.
 	maxDeleteKeyspaces = 512
@@ -27,10 +27,10 @@ type ExchangeDeleter struct {
 	group string
 	owner string // lease owner
 
-	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked, except in
-	// the keptSince keyspaces.
+	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked. A keyspace
+	// in keptSince is checked again from the time there, because a session kept its exchanges.
 	checkedBefore string
-	keptSince     map[string]string // oldest session with exchanges still needed, by key prefix
+	keptSince     map[string]string // last use of the oldest session that keeps its exchanges, by key prefix
 	recheckAt     time.Time         // next time to check all sessions again
 }
 
@@ -88,7 +88,7 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 			case oldest == "":
 			case len(keptSince) < maxKeptKeyspaces:
 				keptSince[ks.base] = oldest
-			default: // keptSince is full: the next call must check all keyspaces from this time on
+			default: // keptSince is full, so the next call must check all keyspaces from this time on
 				from = earlier(from, oldest)
 			}
 		}
@@ -119,8 +119,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with unchecked old sessions. streams counts the sample streams in these keyspaces.
-// positions has the group's position in each stream that has the group.
+// findOld returns the keyspaces with unchecked old sessions. streams is the number of sample streams in these
+// keyspaces. positions has the group's position in each stream that the group reads.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = deleter.store.do(ctx, "cool", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {

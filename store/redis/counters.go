@@ -32,7 +32,7 @@ type counterRow struct {
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
-		upTo := s.progress.lastRead(len(keyspaces)) // correct for shards without counters, replaced for others
+		upTo := s.progress.lastRead(len(keyspaces)) // kept for shards without counters, replaced below for others
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		sums, exact := newRowSums(), true
 		groups := (len(used) + shardsPerGroup - 1) / shardsPerGroup
 		for g := range groups {
-			var group []int // every groups-th shard: neighbouring shards are on one node of a Cluster
+			var group []int // shards far apart, so that a group uses all nodes of a Cluster
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}

@@ -1,12 +1,12 @@
-// Package redis is a fleet's store: sessions, exchanges, samples, feedback and counters in one Redis (a single server,
-// a Sentinel group or a Cluster) shared by several processes.
+// Package redis is the store for a fleet (several precept processes with the same data): sessions, exchanges, samples,
+// feedback and counters in one Redis, which is a single server, a Sentinel group or a Cluster.
 //
 // A hash of the session id selects the session's shard, <prefix>:{SHARD}:TENANT:.... The shard also has the counters
 // that change in the session's settlement (the final count of its reward). Keys without a tenant are
-// <prefix>:{precept}:.... A script is atomic in a shard. A call on several shards writes in an order that loses nothing
-// in a crash. After an error the whole call is repeated.
+// <prefix>:{precept}:.... A Lua script is atomic within one shard. A call that writes to several shards writes first
+// what a later step needs, so that a crash in between loses nothing. After an error the caller repeats the whole call.
 //
-// Redis acknowledges a write before it is on the disk, so a crash or failover may lose the last second. Epoch then
-// changes, and a writer with a copy (the outbox) writes again. maxmemory-policy must be noeviction. An error that wraps
-// session.ErrUnavailable is temporary.
+// Redis acknowledges a write before it is on the disk, so a crash or failover may lose the last second. The value of
+// Epoch then changes, and a writer with a copy of the data (the outbox) writes the data again. maxmemory-policy must be
+// noeviction. An error that wraps session.ErrUnavailable is temporary.
 package redis

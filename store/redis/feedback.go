@@ -18,8 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as rank and JSON. If an entry has two versions, the scripts keep the version with the
-// greater rank.
+// packEntry encodes an entry as its rank (feedback.Rank) and JSON. If an entry has two versions, the scripts keep the
+// version with the greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 			return err
 		}
 		for shard, sequence := range sequences {
-			if latest[shard] < sequence { // lost data: the server assigns lower numbers again, so read the whole shard
+			if latest[shard] < sequence { // Redis has lost data and numbers restart, so read the whole shard
 				delete(sequences, shard)
 			}
 		}
@@ -206,7 +206,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			sequences[shard] = latest[shard] // last page: the sessions with later numbers have left the list
+			sequences[shard] = latest[shard] // after the last page; sessions with later numbers have left the list
 			if len(page) == share {
 				sequences[shard] = int64(page[len(page)-1].Score)
 			}
@@ -314,8 +314,9 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 	return out, err
 }
 
-// Park stores feedback under an echo key. A later version of an entry replaces the earlier one. The caller looks the
-// key up again afterwards, because the key's session may have been stored meanwhile.
+// Park stores feedback on a session that is not stored yet, under an echo key (a hash by which later requests find the
+// session). A later version of an entry replaces the earlier one. The caller looks the key up again afterwards, because
+// the key's session may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {

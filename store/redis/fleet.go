@@ -45,7 +45,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// hashEpoch returns a hash of the mark in the data and the servers' run ids, in any order.
+// hashEpoch returns a hash of the mark and the servers' run ids. The order of the run ids does not matter.
 func hashEpoch(mark string, runs []string) string {
 	slices.Sort(runs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
@@ -114,7 +114,7 @@ func optOutName(id session.ID) string {
 }
 
 // PutOptOutMarks stores marks on opted-out sessions for all replicas. If a session has two marks, the mark with more
-// items stays, so that a late mark makes no hidden items visible.
+// hidden items stays, because a mark that arrives late must not make items visible again.
 func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {

@@ -29,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes the given sessions last seen before a time ("" means all), in one step, then the index entries in
-// other shards.
+// forget deletes the given sessions last seen before a time ("" means all), in one script call, and then the sessions'
+// index entries in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 // deleteIndexEntries deletes the deleted sessions' index entries, then the lists naming these entries. entryLists has
 // the lists by field in the hash 'gone'.
 func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
-	const size, entry = len(session.ID{}), 9
+	const size, entry = len(session.ID{}), 9 // an entry is a kind (one letter) and a key (8 bytes)
 	p := newPlan("unindex")
 	for member, entries := range entryLists {
 		for ; len(entries) >= entry && len(member) >= size; entries = entries[entry:] {

@@ -63,8 +63,9 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists ordered by compare. A list with count references may continue, so the result ends at the
-// earliest end of such a list. A result with fewer references is complete.
+// mergeLists merges lists ordered by compare. A list with count references may continue in the keyspace. The result
+// ends where the first such list ends, because later references could be missing. A result with fewer than count
+// references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
 	var end *position
 	for _, list := range lists {

@@ -26,7 +26,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			return rangeErr
 		}
 		next := "end"
-		if len(list) == migratePage { // more sessions may have the last one's time
+		if len(list) == migratePage { // the next page may begin with sessions that have the same time
 			last := list[len(list)-1].Score
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)
@@ -76,7 +76,7 @@ const sessionKeyKinds = "sxmfk"
 type oldSession struct {
 	id           session.ID
 	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
-	headFields   *goredis.SliceCmd // h and w of the key s
+	headFields   *goredis.SliceCmd // fields h (head) and w (start, if the session has no row yet) of the key s
 	unsettled    *goredis.BoolCmd
 	scores       [3]*goredis.FloatCmd // scores in the sorted sets seen, order and told
 	indexEntries *goredis.StringCmd
@@ -172,8 +172,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies sessions' index entries. The index entries are copied before the sessions, as in Write.
-// writeSessions deletes the index entries for deleted sessions.
+// copyIndex copies sessions' index entries. The index entries are copied before the sessions, because a session without
+// index entries is never found. writeSessions deletes the index entries for deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession

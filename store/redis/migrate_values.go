@@ -89,7 +89,7 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 	if err != nil {
 		return err
 	}
-	n, err := c.ZCard(ctx, old+"order").Result() // the first releases did not count sessions
+	n, err := c.ZCard(ctx, old+"order").Result() // the first releases stored no session count
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func (pr *progress) dropTenantsExcept(names []string) {
 }
 
 // Positions returns the positions of the followed tenants: one value for the counters and one for the feedback on open
-// sessions. Data with an unchanged value need not be read again. The result also names other changed tenants, and at
-// the first call all tenants with positions.
+// sessions. Data with an unchanged value need not be read again. The result also has other tenants that have changed,
+// without positions. The first call returns all tenants with positions.
 func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	if s.shards.Load() == 1 {
 		return out, s.movedInOldLayout(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from the old layout's positions
+	if s.progress.oldLayoutRead { // from 1<<40, no new position equals a position from the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {

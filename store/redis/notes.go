@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns a session's note, or nil.
+// SessionNote returns the distiller's note on a session, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
@@ -62,8 +62,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
-// with empty data is deleted. Session notes are first stored with the tenant, because one script cannot reach other
-// shards, then move to the sessions; SessionNote finds them in both places.
+// with empty data is deleted. A script cannot reach several shards, so all notes are first stored in the tenant's
+// shard, and session notes then move to the sessions' shards. SessionNote finds a session note in both places.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {

@@ -18,7 +18,7 @@ import (
 const (
 	dialTimeout = time.Second     // longest time to connect
 	ioTimeout   = 3 * time.Second // default for Options.Timeout
-	poolTimeout = time.Second     // longest wait for a free connection
+	poolTimeout = time.Second     // longest wait for a free connection in the pool
 	poolSize    = 16              // connections to a server
 	connIdle    = 5 * time.Minute // a connection idle for longer is closed
 
@@ -109,7 +109,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Ping reports whether Redis answers and accepts precept, also if the breaker is open.
+// Ping reports whether Redis answers and accepts precept's login. It calls Redis even if the breaker is open.
 func (s *Store) Ping(ctx context.Context) error {
 	err := classifyError(ctx, s.client.Ping(ctx).Err())
 	if errors.Is(err, context.DeadlineExceeded) && !isClassified(err) {

@@ -57,8 +57,9 @@ func scriptCommands(text string) []string {
 	return slices.Sorted(maps.Keys(commands))
 }
 
-// keys returns a script's keys: a key that selects the slot, and a key that never exists. While the slot moves to
-// another node, a node refuses scripts with a missing key, and thus every script on a part of the data.
+// keys returns a script's two keys. The first selects the slot, and the second never exists. While a slot moves between
+// two nodes of a Cluster, each node has a part of the keys, and refuses scripts with a missing key. Because of the
+// second key, both nodes refuse the script, so no script sees only a part of the data.
 func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
 // script runs a script at a location. It sends the script's digest, and the text if the server does not know the
@@ -144,7 +145,8 @@ func (p *plan) splitCalls(s *Store) {
 	}
 }
 
-// results yields the script's integers, each with the item's index, or -1 for integers beyond a call's items.
+// results yields the integers that the script returns, each with the index of the item, or -1 if a call returns more
+// integers than it has items.
 func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {

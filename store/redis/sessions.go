@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// decodeRow decodes a row from a session's fields h (head), d (data) and i (begun offline); ok is false if the session
-// has no row.
+// decodeRow decodes a row from a session's fields h (the head: start, last use and closed), d (data) and i (begun
+// offline). ok is false if the session has no row.
 func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	if len(v) < 3 {
 		return r, false

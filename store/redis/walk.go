@@ -25,8 +25,8 @@ const (
 	maxWalkKeyspaces = 512 // keyspaces in a merge, unless a single tenant has more
 )
 
-// position is a position in write order. For a session it has a number and minor -1, for a sample the two numbers in
-// the stream entry.
+// position is a position in write order. A session's position is a sequence number in major, with minor -1. A sample's
+// position has the two numbers in the stream entry's id.
 type position struct{ major, minor int64 }
 
 func lowestPosition() position { return position{-1, -1} }
@@ -123,8 +123,8 @@ func (m *merger) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with each value of tenant ("" for all tenants), in position order. It reads all tenants in groups, to
-// limit the memory, and the order holds within each group.
+// walk calls fn with each value of tenant ("" for all tenants), in position order. To limit the memory, it reads all
+// tenants in groups of keyspaces, and values are ordered only within a group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {

@@ -19,10 +19,10 @@ import (
 // (proto-max-bulk-len).
 const maxDocumentBytes = 64 << 20
 
-// Write stores a batch: first the index entries (echo keys and sample ids), because a session without them is never
-// found, then rows, exchanges and samples. A stored row with a newer Seen, a stored exchange and a stored echo key
-// stay; a sample replaces the stored sample with the same id. After an error a part may be stored, and the caller
-// repeats the call.
+// Write stores a batch. The index entries (echo keys and sample ids) come first, because a session without index
+// entries is never found. Rows, exchanges and samples follow. A stored row with a newer Seen is not replaced, nor is a
+// stored exchange or echo key. A sample replaces the stored sample with the same id. After an error a part may be
+// stored, and the caller repeats the call.
 //
 // After session.ErrInvalid nothing was stored: at least one value can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -132,14 +132,17 @@ type batchEncoder struct {
 	indexLists map[session.Ref]*indexEntries
 }
 
-// operation is one write.lua operation. If sequenced is true, a sequence number is appended to args before the write.
+// operation is one write.lua operation. The first argument is a letter: "r" for a row, "u" a unit's row, "x" an
+// exchange, "m" a sample, "w" the deletion of missing samples, "k" the list of index entries. If sequenced is true, a
+// sequence number is appended to args before the write.
 type operation struct {
 	location  location
 	args      []any
 	sequenced bool
 }
 
-// indexEntries lists a session's new index entries, stored with the session so that they can be deleted later.
+// indexEntries lists a session's new index entries. The list is stored with the session, because deleting the session
+// also deletes the index entries.
 type indexEntries struct {
 	at      time.Time
 	entries []byte
@@ -159,7 +162,7 @@ func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, ki
 	if enc.indexLists[ref] == nil {
 		enc.indexLists[ref] = &indexEntries{at: at}
 	}
-	listKind := kind
+	listKind := kind // "e", or "m" for a sample id
 	if kind == "i" {
 		listKind = "m"
 	}
