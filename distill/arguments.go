@@ -24,7 +24,7 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns parameters found only in the later call (added) or only in the earlier call (removed).
+// diffArguments returns the parameters that were added, removed or changed between two calls.
 func diffArguments(earlier, later *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(later.object)) {

@@ -17,7 +17,7 @@ import (
 // closes done. Only the goroutine walking over the sessions uses the other fields.
 type question struct {
 	id         session.ID
-	counted    bool // whether an earlier walk of this run has counted the session
+	counted    bool // whether the first round has counted the session
 	session    *Session
 	marks      map[string]judgeMark // the session's stored marks, by judge
 	last, next judgeMark            // this judge's stored mark, and the one to replace it
@@ -187,7 +187,7 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 	}
 }
 
-// maxUnusable is how many unusable answers set a session aside until the content changes.
+// maxUnusable is how many unusable answers set a session aside: the judge is not asked again until the content changes.
 const maxUnusable = 3
 
 // maxJudgeFailures is how many consecutive judge failures end the run. One session's content rarely causes so many in a

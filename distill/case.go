@@ -11,12 +11,12 @@ import (
 const maxRefs = 8
 
 // Case is one kind of failure, with counts over all sessions with the failure. From these sessions, a Case contains
-// only ids, callers, runs, and quotable words.
+// only ids, callers, runs, and words that a lesson may quote.
 type Case struct {
 	Key         string              `json:"key"`
 	Tool        string              `json:"tool"`              // name of the tool, or of the program in a shell command
 	Shell       bool                `json:"shell,omitempty"`   // Tool is a program in a shell command
-	Known       string              `json:"known,omitempty"`   // slug of a known failure
+	Known       string              `json:"known,omitempty"`   // slug in known.json; "" if the failure is not known
 	Show        string              `json:"show,omitempty"`    // error message to show in a lesson
 	Phrases     []string            `json:"phrases,omitempty"` // phrases in the error message that become triggers
 	Terms       organisationWording `json:"terms,omitzero"`    // the message with the organisation's terms
@@ -25,7 +25,7 @@ type Case struct {
 	Sessions    int                 `json:"sessions"`         // sessions with the failure
 	Refs        []Ref               `json:"refs,omitempty"`   // some of these sessions
 	Repaired    int                 `json:"mended,omitempty"` // sessions with a fix
-	Ended       int                 `json:"ended,omitempty"`  // sessions where the call worked later, with or without a known fix
+	Ended       int                 `json:"ended,omitempty"`  // sessions where the call worked later, for any reason
 	FailedOnce  int                 `json:"once,omitempty"`   // sessions where the failure occurred only once
 	MaxFailures int                 `json:"most,omitempty"`   // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
@@ -59,7 +59,7 @@ type CountedFix struct {
 	Variant  string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`           // sessions where the fix worked
 	Failed   int    `json:"failed,omitempty"`   // sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // like Sessions, without those that another case counts for the lesson
+	Distinct int    `json:"distinct,omitempty"` // Sessions minus those counted in another case for the lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 type occurrence struct {
 	failure    Case      // the case with this session's counts
 	testError  seenError // tests a draft's triggers; never stored
-	lookupStep int       // lookup showing the reason (fixLookupOnly); 0 for none
+	lookupStep int       // step of the look-up for fixLookupOnly; 0 for none
 }
 
 // seenError is an error as the proxy sees it when matching lessons.
@@ -248,8 +248,9 @@ func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// caseMessage returns a message without a shell's name and without an unfinished example. A command's output needs
-// three words, because two words occur in too many outputs.
+// caseMessage returns m without a shell's name at the start and without the words that introduce an example. The result
+// is false if the phrase is too short or too long. A phrase from a command's output needs three words, because most
+// phrases of two words also occur in other outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	minWords := 2
 	if s.shell != nil {
@@ -259,15 +260,15 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 		}
 		m.show = strings.TrimPrefix(m.show, "line … ")
 	}
-	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an unfinished example
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // the example after these was private
 		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
 	}
 	return m, m.words >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
 // withWording returns the case with the message and the trigger for the lesson. With orgWords, the organisation's words
-// are allowed. A long phrase in public words remains the trigger, because it also matches when the error is worded
-// differently.
+// are allowed. A long phrase in public words remains the trigger, because it also matches errors with other private
+// words.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
@@ -290,7 +291,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words in the call. They are private even if an error repeats them.
+// callWords returns the words in the call's values. These words are private, even if the error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.optionValues()

@@ -37,7 +37,8 @@ type client struct {
 
 const (
 	maxReply = 1 << 20 // bytes
-	// The text is cut to a short line only after the redaction, because the redactor does not recognise a cut secret.
+	// maxErrorBody is how many bytes of an error response are redacted. The shorter message is cut from the redacted
+	// text, because the redactor does not recognise half a secret.
 	maxErrorBody = 16 << 10
 	maxWait      = 5 * time.Minute // longest wait accepted from a server
 	firstPause   = time.Second     // wait before the second attempt
@@ -71,8 +72,8 @@ func (e *statusError) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBeContent reports whether the session's content may be the reason for the status. The status 403, and the status
-// 200 with a page, may come from a firewall because of commands in a session.
+// mayBeContent reports whether the session's content may be the reason for the status. A firewall may answer 403, or
+// 200 with a web page, because of commands in the session.
 func (e *statusError) mayBeContent() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }

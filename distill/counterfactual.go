@@ -55,7 +55,7 @@ func (c *Comparison) confidence() float64 {
 	return 1 - opposite
 }
 
-// posterior returns the parameters for a Beta distribution.
+// posterior returns the parameters of the Beta distribution for the share of sessions where the failure ended.
 func (o Outcomes) posterior() (successes, failures float64) {
 	ended, sessions := o.Ended, o.Sessions
 	if sessions > maxCompared {
@@ -99,7 +99,7 @@ func (ps *parsedSession) failureEndsLater(i int) bool {
 	return false
 }
 
-// failedFixes returns the fixes tried before the successful call.
+// failedFixes returns the changes that were tried after the failure in step i without success, until the call worked.
 func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 	s := &ps.steps[i]
 	var lookups []int
@@ -134,11 +134,11 @@ func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 
 // Ways to repeat a refused edit (knownFailure.Edit).
 const (
-	editReread  = "reread"
+	editReread  = "reread"  // read the file again before the next edit
 	editContext = "context" // replace a longer text, or all occurrences
 )
 
-// fixRedone repeats a refused edit. The known failure has the lesson text.
+// fixRedone is the fix for a refused edit: the edit is made again as the known failure advises.
 const fixRedone = "redone"
 
 // redoneEdit finds the next edit to the same file after the refused edit in step i. followed is true if the session
@@ -202,6 +202,6 @@ func replacesLongerText(first, second *arguments) bool {
 	return false
 }
 
-// errorText returns the lines on the failure, in lower case. Known failures are searched only there, because a result
-// may also quote an error.
+// errorText returns the lines about the failure, in lower case. Known failures are searched only in these lines,
+// because the rest of a result may quote other errors.
 func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

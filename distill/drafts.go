@@ -14,7 +14,7 @@ type Draft struct {
 	Title          string   `json:"title"`
 	Applies        string   `json:"applies_when"`
 	Advice         []string `json:"advice"`
-	CounterExample string   `json:"counter_example,omitempty"` // a case where the advice does not hold
+	CounterExample string   `json:"counter_example,omitempty"` // a situation where the advice is wrong
 	Keywords       []string `json:"keywords,omitempty"`
 	Errors         []string `json:"error_patterns,omitempty"`
 	Kinds          []string `json:"error_kinds,omitempty"`
@@ -34,7 +34,7 @@ type Draft struct {
 	mark  *judgeMark // the judged session's mark; nil for a draft by the rules
 }
 
-// group holds the cases with the same fix. They get one lesson.
+// group holds the cases with the same fix. One lesson is drafted for all of them.
 type group struct {
 	fix       Fix
 	cases     []*Case
@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// draftsOfCases returns lesson drafts from the cases. A case in need of private words gives no lesson. With orgWords,
-// the organisation's words are not private.
+// draftsOfCases returns lesson drafts from the cases. No lesson is drafted for a case that only private words describe.
+// With orgWords, the organisation's words are not private.
 func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -191,7 +191,7 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	d = Draft{
 		Comparison: c.knownComparison(k),
 		Slug:       k.Slug, Title: k.Title, Applies: "A tool call fails with “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
-		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "failure" would be a warning
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // a "failure" lesson is a warning
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
@@ -202,8 +202,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions only for refused edits, because only the calls after a refused edit show
-// whether the advice was followed.
+// knownComparison compares the sessions that followed a known failure's advice with the others. For failures other than
+// refused edits, it compares nothing, because the calls do not show whether a session followed the advice.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}

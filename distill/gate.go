@@ -11,11 +11,12 @@ import (
 	"precept/internal/session"
 )
 
-// AutoGate is the actor in the audit log when the gate starts a trial for a quarantined lesson without an operator.
+// AutoGate is the actor in the audit log when distill.gate is auto and a quarantined lesson's trial starts without an
+// operator.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the plan for an automatic trial. The trial withholds half the picks, and is evaluated once, after
-// Picks rewarded picks.
+// autoPlan returns the plan for an automatic trial. A pick is a session for which the lesson was selected. The trial
+// withholds the lesson in half of the picks, and is evaluated once, after 400 picks with a reward.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // Waiting is a lesson left to an operator by the automatic gate.
@@ -24,8 +25,8 @@ type Waiting struct {
 	Reason string `json:"reason"`
 }
 
-// admitToTrial starts a quarantined lesson's trial if the gate is automatic and no operator must decide. refs are all
-// sightings of the lesson. An operator's decision is never changed.
+// admitToTrial starts a quarantined lesson's trial if the gate is automatic and reasonForOperator finds no reason
+// against it. refs are the sessions that support the lesson. An operator's decision is never changed.
 func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
@@ -57,8 +58,9 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 // reasonForOperator returns why an operator must decide on a lesson, or "" if none needs to.
 //
 // Hazard: an attacker's text in a tool's output could convince the judge, and the advice would reach other agents.
-// Therefore two independent sessions need different credentials, and the advice must have no risk (risk.go). The agent
-// or the user must have used the advice's words before any tool output contained them (origin.go).
+// Therefore two independent sessions, with different credentials, must support the lesson, and the advice must have no
+// risk (risk.go). The agent or the user must have used the advice's words before any tool output contained them
+// (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
@@ -71,7 +73,7 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
-	if byRules && w.orgWords { // an attacker's error may demand a program by name; the quotations are tool output anyway
+	if byRules && w.orgWords { // outside of quotations, an attacker's error can demand a program by name
 		words = []string{withoutQuotations(l.Title), withoutQuotations(l.Advice)}
 	}
 	var stored []Ref // sightings with stored sessions
@@ -129,7 +131,7 @@ func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the quotations, the only part in the rules' text taken from a tool's output.
+// quotationsIn returns the quotations in a text. In a text by the rules, only quotations come from a tool's output.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

@@ -23,7 +23,7 @@ type knownFailure struct {
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one; only for a failure with Edit
 	Edit     string   `json:"edit"`     // editReread or editContext; "" if no edit was refused
 	Triggers []string `json:"fires_on"`
-	Kinds    []string `json:"kinds"` // error kinds that are also triggers; a refused edit with such an error is the failure
+	Kinds    []string `json:"kinds"` // error kinds that are also triggers, and with Edit identify the failure
 }
 
 // Specific failures precede general ones, because the first match is used.
@@ -70,11 +70,12 @@ func hasKindOf(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxWordedFailure bounds the results read by hasKnownFailure. A longer result may be a file describing a failure.
+// maxWordedFailure is the length in bytes of the longest result that hasKnownFailure reads. A longer result may be a
+// file that describes a failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result marked as a success has a known failure message, because some agents hide
-// the exit status.
+// hasKnownFailure reports whether a result that looks like a success contains a known failure's message. Some agents
+// hide the exit status, so a failed command looks successful.
 func hasKnownFailure(s *step) bool {
 	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
 		return false

@@ -13,8 +13,8 @@ import (
 
 const lessonSource = "distill"
 
-// toLesson returns a draft's lesson. The text leaves out the number of sightings, so an approval stays valid while the
-// evidence grows.
+// toLesson returns a draft's lesson. The text leaves out the number of sessions that support the lesson, because an
+// approval is valid only for an unchanged text.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
 	if tenant != "default" && tenant != "" { // a taken slug would reveal another tenant's lesson
@@ -156,7 +156,7 @@ func compareLessons(a, b *lesson.Lesson) relation {
 		return duplicate
 	}
 	if a.Outcome != b.Outcome && (a.Outcome == "success" || b.Outcome == "success") {
-		return unrelated // the check for contradictions decides
+		return unrelated // lesson.Book.Contradicting finds such pairs
 	}
 	s, o := slugSimilarity(a.Slug, b.Slug), triggerOverlap(&a.Trigger, &b.Trigger)
 	switch {

@@ -25,7 +25,7 @@ func (m *judgeMark) needsRetry() bool { return m.Hash == "" || m.hasFailed() && 
 
 func (m *judgeMark) isSetAside() bool { return m.Tries >= maxUnusable }
 
-const maxAdded = 128
+const maxAdded = 128 // keys in a mark
 
 // addOnce adds a key to the mark. It returns false if the mark already has the key or is full.
 func (m *judgeMark) addOnce(key string) bool {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// stableMessage is the part of an error message that stays the same.
+// stableMessage is the part of an error message that is the same in every session.
 type stableMessage struct {
 	show   string // message to show in a lesson, with … in place of private words
 	phrase string // longest run of public words, which becomes a trigger
@@ -29,7 +29,7 @@ func organisationMessage(text string, public, sent map[string]bool, scope wordSc
 	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line. rules is a scanner without a line.
+// stableLine returns the stable part of the most specific line. rules is copied for each line.
 func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
@@ -75,7 +75,7 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	return l.best, l.hasErrorName
 }
 
-// trimTail removes words that only introduce an omitted part.
+// trimTail removes words at the end, such as "of the", that only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")

@@ -33,8 +33,8 @@ func newModel(o ClientOptions, p Prompts) *model {
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
 const (
-	maxShown     = 24 << 10 // session bytes
-	maxPartBytes = 1500     // bytes per session part
+	maxShown     = 24 << 10 // session bytes per question
+	maxPartBytes = 1500     // bytes per message, call or result
 	maxLessons   = 3        // lessons per answer
 )
 
@@ -68,8 +68,8 @@ func lessonSchema() jsonObject {
 	})}})
 }
 
-// Judge asks up to three questions: about the injected lessons, about the outcome, and about candidates. AIP-11, the
-// specification for lesson files, prescribes the order.
+// Judge asks up to three questions: about the injected lessons, about the session's outcome, and about candidates for
+// new lessons. AIP-11, the specification for lesson files, prescribes the order.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"

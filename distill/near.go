@@ -60,7 +60,7 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	return out
 }
 
-const minCommon = 2
+const minCommon = 2 // words that a session and a similar lesson have in common
 
 // capturedSession holds the user's words and the errors in a stored session. The distiller tests a model's triggers on
 // these texts.
@@ -74,7 +74,7 @@ const (
 	maxCapturedSessions = 400
 	minCapturedSessions = 20  // fewer sessions cannot show that a trigger is too broad
 	minTriage           = 40  // sessions that Selection.Triage needs
-	maxMatchShare       = 0.2 // a trigger with a larger share is too broad
+	maxMatchShare       = 0.2 // a trigger that matches a larger share of the captured sessions is too broad
 )
 
 func (w *tenantDistiller) readCapturedSessions(ctx context.Context) error {

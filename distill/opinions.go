@@ -15,10 +15,12 @@ import (
 // because reading the marks of a million sessions would take too long.
 const opinionKeyPrefix = "opinion|"
 
-// textNames holds the texts given to a session (report.TextKey), by slug. An edit makes a new text.
+// textNames holds, by slug, the key for the lesson text that a session got (report.TextKey). An edited lesson has a new
+// key.
 type textNames map[string]string
 
-// textOf returns the current text for an arm that is only a slug.
+// textOf returns the key for the lesson text in an arm (a lesson with a text and a presentation). If an older release
+// stored only the slug, the key is for the current text.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.ArmHash()

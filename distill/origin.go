@@ -17,7 +17,7 @@ import (
 const (
 	foreignWordWindow   = 24 // foreign words are counted within this many successive words
 	minForeignWords     = 3  // foreign words that are unlikely to be chance
-	minForeignNearOrder = 2  // near a word such as "always", or if more than half the sentence
+	minForeignNearOrder = 2  // enough near a word such as "always", or if this is more than half of the sentence
 	keyLetters          = 5  // letters compared: connect equals connection
 )
 
@@ -88,7 +88,7 @@ type contentWord struct {
 	isOrder bool   // addresses the reader: always, must, please
 }
 
-// contentWords returns the words in a text. In a script without blanks, each pair of successive letters is a word.
+// contentWords returns the words in a text. In a script without spaces, each pair of successive letters is a word.
 func contentWords(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)

@@ -129,7 +129,7 @@ func namesReplacement(words, replaced, wanted string) bool {
 			continue
 		}
 		for _, w := range slices.Backward(list[max(0, at-3):at]) {
-			if w == wanted { // a negation before it belongs to the other program
+			if w == wanted { // a negation before the wanted program means another program
 				break
 			}
 			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
@@ -172,8 +172,8 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether a new word follows the option: the option's value. The value is private, and the option
-// makes no sense without the value.
+// takesValue reports whether the option is followed by a word that the previous command lacks. This word is the
+// option's value, which is private, and advice to use the option without a value would be useless.
 func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])

@@ -16,8 +16,9 @@ const (
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for more phrases to trigger a lesson, with similar sentences from captured sessions.
-// Triggers, common words, ids, paths and hosts are dropped. The caller tests the phrases, and an operator accepts them.
+// AskPhrases asks a model for more phrases that trigger a lesson. The question contains similar sentences from captured
+// sessions. Phrases that the lesson has already, common words, ids, paths and hosts are dropped from the answer. The
+// caller tests the phrases, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`

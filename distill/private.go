@@ -68,7 +68,8 @@ func isShareableName(name string) bool {
 	return len(name)-len(base) <= 4 && isShareableWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word has seven consonants in a row, or too many changes from lower case to capitals.
+// isRandom reports whether a word looks like random text, with seven consonants in a row or too many changes from lower
+// case to capitals.
 func isRandom(word string) bool {
 	const maxRun, minLettersPerChange = 6, 3
 	consonants, caseChanges, letters := 0, 0, 0

@@ -39,7 +39,8 @@ func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Limits on how many errors in other cases a trigger may match. The larger limit applies.
+// A trigger is too broad if it matches more errors in other cases than both limits allow: a share and a number of these
+// errors.
 const (
 	maxOtherShare  = 0.03
 	maxOtherErrors = 3

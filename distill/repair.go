@@ -80,8 +80,8 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// fixOfRepeatedCall returns the fix for the failed call in step i, repeated unchanged in step j: the only call in
-// between that can be the fix.
+// fixOfRepeatedCall returns the fix for a call that failed in step i and worked unchanged in step j: a call in between
+// that shares a value with it, or else the only other call in between.
 func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -149,7 +149,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	return Fix{}, false
 }
 
-// offersPart reports whether the error message contains the only new value in the list or object.
+// offersPart reports whether the accepted list or object has one new value, and the error message contains this value.
 func offersPart(errorText string, failed, accepted any) bool {
 	before := arguments{object: map[string]any{"": failed}}
 	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
@@ -223,7 +223,7 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns the fix if a lookup's result contains the new value, or every new word in it.
+// lookupFix returns the fix if a look-up's result contains the new value, or every new word in the value.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -288,7 +288,7 @@ func namesParameter(errorText, name string) bool {
 // containsPhrase reports whether a text contains a phrase. The phrase must begin at a word boundary, so "corporate
 // limit" does not contain "rate limit". With whole, the phrase must also end at a word boundary.
 func containsPhrase(text, phrase string, whole bool) bool {
-	for from := 0; from < len(text); from++ { // ends for an empty phrase, too, because a parameter may have any name
+	for from := 0; from < len(text); from++ { // the phrase can be empty, because a parameter's name can be
 		at := strings.Index(text[from:], phrase)
 		if at < 0 {
 			return false

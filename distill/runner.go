@@ -53,7 +53,7 @@ type Options struct {
 	Now       func() time.Time
 	Owner     string // this process's name in claims, unique among processes
 	Budget    Budget
-	Parallel  int                             // open questions to a judge; 0 means one
+	Parallel  int                             // maximum number of open questions to a judge; 0 means one
 	Progress  func(read int)                  // gets the number of newly read sessions; may be nil
 	OnFailure func(session string, err error) // gets one session's error; may be nil
 }
@@ -85,8 +85,8 @@ func New(o Options) *Distiller {
 }
 
 // RunOnce reads every selected tenant's new sessions and proposes lessons. An error in one session, or from the judge
-// for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the budget,
-// so one tenant cannot use up a run.
+// for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the budget
+// equally, so one tenant cannot use it up. A second round spends what is left.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -137,7 +137,7 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 		if len(tenants) < 2 || len(rest) == 0 || spent != "" {
 			break
 		}
-		tenants = rest // the second round shares what the other tenants have left
+		tenants = rest // these tenants share the rest of the budget
 	}
 	return sum, failures.result(&sum)
 }

@@ -32,7 +32,7 @@ func (r Ref) independentOf(o Ref) bool {
 type Session struct {
 	ID       string
 	Content  sample.Session
-	Injected []string         // slugs
+	Injected []string         // slugs of the injected lessons
 	arms     []trial.Arm      // arms for the lessons in Injected, in the same order
 	Near     []*lesson.Lesson // similar lessons, for a judge
 }
@@ -99,7 +99,7 @@ type parsedSession struct {
 	orgWords bool // lessons may use the organisation's words
 }
 
-// parseSession returns a session's steps, except calls without a result.
+// parseSession returns a session's answered calls and the user's messages.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""
@@ -131,7 +131,8 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 	return r
 }
 
-// withoutBlocks removes any blocks in an imported transcript. The proxy stores none.
+// withoutBlocks removes inserted lessons and warnings from a text in an imported transcript. Recorded sessions contain
+// none.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

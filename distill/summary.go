@@ -14,7 +14,7 @@ type Summary struct {
 	Read           int            `json:"read"`      // sessions reached by the walk, except empty ones
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, so not judged
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, not shown to the judge
 	Failed         int            `json:"failed"`               // sessions with an error
 	SetAside       int            `json:"set_aside,omitempty"`  // sessions not judged again until the content changes
 	Candidates     int            `json:"candidates"`           // lesson drafts
@@ -105,10 +105,10 @@ func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	return shown, slices.Sorted(maps.Keys(r.Counts()))
 }
 
-// placeholder matches a replaced secret.
+// placeholder matches the text that the redactor writes in place of a secret.
 var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
 
-// replacements returns values, each followed by a placeholder.
+// replacements returns the values replaced in text, each followed by the placeholder in clean.
 func replacements(text, clean string) (pairs []string) {
 	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
 	text = strings.TrimPrefix(text, between[0])

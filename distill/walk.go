@@ -66,8 +66,8 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	return w.readContent(ctx, q)
 }
 
-// readFailed reads the sessions without a usable answer in earlier runs. They come last, so they do not use up every
-// run's budget.
+// readFailed reads the sessions for which earlier runs got no usable answer. These sessions come last, because they
+// could use up the budget in every run.
 func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {

@@ -23,14 +23,14 @@ type tenantDistiller struct {
 	archived         []*lesson.Lesson // archived and rejected lessons, never proposed again
 	cases            map[string]*Case
 	changedCases     map[string]*Case       // cases changed since the last write, by key; nil for a removed case
-	lastSession      int64                  // newest session with counted failures (Case.Last)
+	lastSession      int64                  // number of the newest session read by the rules (Case.Last)
 	errorsByCase     map[string][]seenError // errors by case key, for testing drafts' triggers
-	marks            map[session.ID][]byte  // marks not yet written
+	marks            map[session.ID][]byte  // marks not yet written, as JSON
 	opinionSums      opinionSums
 	support          map[string]support // support changed since the last write, by lesson slug
 	budget           Budget
-	skipFailed       bool                // leave hasFailed sessions to the next round
-	reached          map[session.ID]bool // sessions that the judge was asked about
+	skipFailed       bool                // leave failed sessions (judgeMark.hasFailed) to round two
+	reached          map[session.ID]bool // sessions reached so far; true if the judge was asked
 	judging          judging
 	capturedSessions []capturedSession // captured sessions, for testing a model's triggers
 }
