@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// Memory reads sessions. Their newest state may not be in the backend yet.
+// Memory reads the newest state of sessions, which the backend may not have yet.
 type Memory interface {
 	// NewestRecord returns a closing session's newest record, from memory or else from row.
 	NewestRecord(row *session.Row) *session.Record

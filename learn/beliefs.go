@@ -14,8 +14,9 @@ import (
 	"precept/internal/session"
 )
 
-// beliefs holds each tenant's chooser and the provisional rewards for open sessions (provisional.go). A chooser
-// consists of counters and priors. One replica fits the priors and publishes them for all.
+// beliefs holds each tenant's chooser and the provisional rewards for open sessions (provisional.go). A chooser has
+// counters and priors (what it believes about a lesson without rewards). One replica computes new priors from the
+// counters and publishes them for all.
 type beliefs struct {
 	tools      tools
 	rewardName string // selects the counters
@@ -120,8 +121,8 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	b.publish(ctx, name)
 }
 
-// publish stores a tenant's risen maxima (each arm's strongest evidence so far), and new priors after enough rewards.
-// The caller holds b.mu.
+// publish stores a tenant's increased maxima (the strongest evidence so far for each arm, a lesson in one text and
+// presentation), and new priors after enough rewards. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {
@@ -180,7 +181,7 @@ func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names[:min(len(names), 2)] {
+	for _, name := range names[:min(len(names), 2)] { // two names are enough for onlyTenant
 		b.noteTenant(name)
 	}
 	for _, name := range names[:min(len(names), tenantsAtStart)] {

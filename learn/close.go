@@ -23,7 +23,7 @@ const (
 	// unitGracePeriod is the maximum time that a due unit waits for member data. Otherwise, an active member could
 	// delay the closing forever.
 	unitGracePeriod = 5 * time.Second
-	// maxIntervals is how many closing intervals a replica leaves a due session to others.
+	// maxIntervals is how many closing intervals a replica at most waits for other replicas to close a due session.
 	maxIntervals = 5
 )
 
@@ -55,8 +55,8 @@ func (c *closer) closeInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. If a session closed when feedback arrived, arms with
-// shorter sessions would be counted first.
+// closeDue closes every session that has reached the closing age. Sessions do not close when feedback arrives, because
+// lessons that get feedback early would be counted before others.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); !ok {
@@ -135,9 +135,9 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }
 
-// isLeftToOthers reports whether this replica leaves a due session to others for now. A replica with the session in
-// memory closes it without waiting. The others wait a random number of closing intervals, so few replicas prepare the
-// same session.
+// isLeftToOthers reports whether this replica waits for another replica to close a due session. A replica with the
+// session in memory closes it without waiting. The others wait a random number of closing intervals, so that few
+// replicas do the same work.
 func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false

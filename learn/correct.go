@@ -77,7 +77,7 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 	}
 }
 
-// prepareCorrection returns the settlement that replaces a closed session's reward by the reward from all stored
+// prepareCorrection returns the settlement that replaces a closed session's reward with the reward from all stored
 // feedback. It returns nil for an open session and after an error, which is retried.
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
@@ -124,7 +124,7 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.settlement.To = session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
-		return st // the counters stay, the samples get the new rating
+		return st // the counters do not change, but the samples get the new feedback
 	}
 	if old.Rewarded {
 		st.settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
@@ -154,8 +154,8 @@ func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSe
 	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 
-// decodeFrozen decodes a closed session's assignment and reward definition. A correction uses that definition instead
-// of the configured one.
+// decodeFrozen decodes a closed session's assignment and reward definition. A correction uses this definition, which
+// may differ from the configured one.
 func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err

@@ -56,9 +56,9 @@ type Importer struct {
 // Import redacts a conversation and stores it as a session outside every experiment. at is when the conversation took
 // place. Conversations recorded live are skipped.
 //
-// IDs are derived from content: the session ID from tenant, source, id and first item, or from all items without source
-// and id. A second import therefore changes nothing, and a longer transcript with an id extends the session and
-// replaces the outcome.
+// IDs are derived from content: the session ID from tenant, source, id and first item, or from tenant and all items if
+// source and id are empty. A second import therefore changes nothing, and a longer transcript with an id extends the
+// session and replaces the outcome.
 func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !i.LearningEnabled {
@@ -158,14 +158,15 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 	}
 	e.Hash = e.ContentHash()
 	_, err = i.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
-	if _, full := errors.AsType[session.FeedbackFull](err); full { // other feedback has given the session its outcome
+	if _, full := errors.AsType[session.FeedbackFull](err); full { // the session has other feedback with an outcome
 		return nil
 	}
 	return err
 }
 
 // settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so later
-// data rebuilds the samples as for a live session. settle does nothing without new data. counts gets the sample counts.
+// data rebuilds the samples as for a live session. settle does nothing without new data. It sets the sample counts in
+// counts.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -206,7 +207,7 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	return err
 }
 
-// importSettlement returns a settlement that moves no counter. state is the feedback state for entries.
+// importSettlement returns a settlement that changes no counter. state is the feedback state for entries.
 func importSettlement(ref session.Ref, old session.SettledState, entries []feedback.Entry, state int64) (session.Settlement, error) {
 	var a trial.Assignment
 	a.Exclude(trial.ExcludedImport)

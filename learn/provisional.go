@@ -13,8 +13,8 @@ import (
 // closingGracePeriod is how late a replica may close a session; expire keeps provisional rewards until then.
 const closingGracePeriod = 5 * time.Second
 
-// provisionalTracker adds the rewards in open sessions to the beliefs. Without them, the chooser would ignore new
-// feedback until the closing age, a day by default.
+// provisionalTracker adds the rewards in open sessions to the beliefs. Without these rewards, the chooser would learn
+// from new feedback only when sessions close, by default after a day.
 type provisionalTracker struct {
 	tools   tools
 	beliefs *beliefs

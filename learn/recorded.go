@@ -24,8 +24,9 @@ type pastSessions interface {
 	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
-// isRecorded reports whether precept recorded a conversation live. A live session then has the conversation's name, a
-// random id, or the opening and the replies. isRecorded checks in this order.
+// isRecorded reports whether precept recorded a conversation live. It searches for a live session with the
+// conversation's name, then with a random id from the transcript, and then with the same opening (hash of the first
+// words) and the same replies.
 func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
 	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
@@ -179,7 +180,7 @@ type OpeningIndex struct {
 
 const (
 	maxOpenings     = 1 << 20          // sessions in an OpeningIndex
-	openingsOverlap = 10 * time.Minute // between starting and storing a session
+	openingsOverlap = 10 * time.Minute // longest time from a session's start until it is stored
 	openingsPage    = 500              // sessions per read
 )
 

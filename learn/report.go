@@ -23,7 +23,7 @@ type ReportQuery struct {
 	Window        time.Duration // 0: all
 	Provisional   bool          // also count the rewards in open sessions
 	SkipOpenCount bool          // leave out Report.Open; counting needs a search
-	WhatIf        float64       // withheld share for a projected duration; 0: none
+	WhatIf        float64       // project a verdict's time with this share of withheld picks; 0: do not
 	EffectHistory bool
 	Explain       string   // slug of the lesson to explain; "": none
 	Guardrails    []string // outcomes; an increase is shown next to the verdict
@@ -117,10 +117,10 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to open. A run is not a session, but the record has the matches and picks in the
-// sessions.
+// countOpenSession adds a session to open. A run is not counted as a session, but the matches and picks of its sessions
+// are in the run's record.
 func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
-	if open.FirstCloses.IsZero() { // oldest first
+	if open.FirstCloses.IsZero() { // the rows are sorted by start
 		open.FirstCloses = row.Started.Add(closeAfter)
 	}
 	rec, err := session.Decode(row.ID, row.Data)

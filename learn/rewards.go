@@ -16,14 +16,14 @@ const maxProvisional = 50_000
 type provisionalReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
-	addedTo     *tenant   // tenant with the reward in the counters, possibly evicted; nil if none
+	addedTo     *tenant   // the tenant copy that counts the reward, possibly evicted; nil if none
 }
 
 // provisionalSet holds the rewards for all tenants, including evicted tenants.
 type provisionalSet struct {
 	byTenant map[string]map[session.ID]provisionalReward
 	count    int
-	closings dueTimes // includes some removed rewards
+	closings dueTimes // also has entries for removed rewards
 }
 
 func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {

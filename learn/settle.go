@@ -25,7 +25,7 @@ func (p *pendingSettlement) ref() session.Ref {
 	return session.Ref{Tenant: p.settlement.Tenant, ID: p.settlement.ID}
 }
 
-// settle writes samples and then moves the counters. After a crash in between, the next start repeats both steps; a
+// settle writes samples and then changes the counters. After a crash in between, the next start repeats both steps; a
 // sample replaces an earlier sample with the same id.
 func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	if len(work) == 0 {

@@ -16,9 +16,9 @@ import (
 const (
 	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // tenants kept in memory even if idle, so the first request after a night does not start from the priors
+	minTenants     = 64               // idle tenants stay up to this count, for requests after a quiet night
 	tenantsAtStart = 256              // tenants read at a start; the rest are read at first use
-	idleTime       = 10 * time.Minute // a tenant leaves memory after once or twice this duration
+	idleTime       = 10 * time.Minute // a tenant leaves memory after this duration, or at most twice as long
 	loadBatchSize  = 200              // tenants read per loadAndEvict call
 	maxEvictChecks = 2 * maxTenants   // tenants checked per evict call
 )
@@ -57,7 +57,7 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// peekChooser returns the chooser without counting as a use, and without queueing the tenant for reading.
+// peekChooser is like chooser, but does not mark the tenant as used, and does not queue the tenant for reading.
 func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
 // getOrAdd returns a tenant, adding it without counters if missing. getOrAdd does not queue the tenant for reading.
