@@ -107,7 +107,7 @@ const (
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns the agent name patterns in System. There, true means every agent.
+// SystemAgents returns the agent name patterns in System. The entry "true" means every agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -178,7 +178,7 @@ type ModelPrice struct {
 	Output float64 `yaml:"output" min:"0"`
 }
 
-// Rules configures measuring sections in files such as CLAUDE.md.
+// Rules configures the experiments on sections of rules files such as CLAUDE.md.
 type Rules struct {
 	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
@@ -218,7 +218,7 @@ type Writ struct {
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger configures the file AGENT.md. Entries become lessons.
+// Ledger configures the file AGENT.md, in which agents record failures. Entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`

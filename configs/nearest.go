@@ -66,8 +66,9 @@ func isServiceLink(name string) bool {
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the most likely correct name for a misspelt variable, or "". No name has the prefix PRECEPT_.
-// The result differs in the fewest letters, in the number of words at the end, or by one more section at the start.
+// nearestVariable returns the most likely correct name for a misspelt variable, or "". All names are without the prefix
+// PRECEPT_. The result is the name with the most similar letters, a name with more or fewer words at the end, or the
+// only name with one more word at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Suggest(upper, names); near != "" {

@@ -7,8 +7,8 @@ import (
 	"precept/internal/price"
 )
 
-// PriceTable returns the model prices. The first matching entry in prices applies, then admin.price_input. Without both
-// keys, the built-in table applies, but only in US dollars.
+// PriceTable returns the model prices from prices (the first matching entry) and, for all other models, from
+// admin.price_input. If both keys are missing, it returns the built-in prices, unless the currency is not US dollars.
 func (c *Config) PriceTable() *price.Table {
 	t := &price.Table{}
 	for _, p := range c.Prices {

@@ -105,7 +105,7 @@ func bound(tag reflect.StructTag, name string, fallback float64) float64 {
 	return f
 }
 
-// formatBounds returns a number's bounds as a clause for a message.
+// formatBounds returns a number's bounds for a message, such as "from 1 to 8".
 func formatBounds(t reflect.Type, minimum, maximum float64) string {
 	show := func(x float64) string {
 		switch {

@@ -100,7 +100,7 @@ func KeyInfos() []KeyInfo {
 }
 
 // ApplyReload returns a running server's configuration after a reload: reloaded, except that keys that need a restart
-// keep their running values. pending lists the changed keys among them.
+// keep their running values. pending lists the keys that changed but keep their running values.
 func ApplyReload(running, reloaded *Config) (effective *Config, pending []string) {
 	pending = differingKeys(running, reloaded, func(f field) bool {
 		switch f.tag.Get("restart") {

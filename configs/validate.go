@@ -117,7 +117,7 @@ func (v *validator) checkPrices() {
 	}
 }
 
-// checkHooks checks webhooks. No two may share a secret, because a secret selects the tenant.
+// checkHooks checks webhooks. Two webhooks must not have the same secret, because the secret selects the tenant.
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
