@@ -8,8 +8,8 @@ const maxAgents = 32
 
 const otherAgents = "other"
 
-// BoundNames bounds the agents and models with counters: beyond the bound, it replaces names by otherAgents and
-// trial.OtherModels. A request names agent and model, so without a bound requests could add counters without end.
+// BoundNames replaces the agent by otherAgents, and the model by trial.OtherModels, if the name is new and the tenant
+// already counts the maximum number of names.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
 	a.Model = c.measured.CountedModelName(a.Model)
 	if a.Category == "" {
@@ -31,7 +31,7 @@ func (c *Chooser) countedCategory(a *trial.Assignment) string {
 	return category
 }
 
-// The caller holds mu.
+// withCountedAgent replaces a new agent in a category by otherAgents beyond maxAgents. The caller holds mu.
 func (c *Chooser) withCountedAgent(category string) string {
 	agent, model, length := trial.CategoryParts(category)
 	if _, known := c.agents[agent]; known || len(c.agents) < maxAgents || agent == otherAgents || length == "" {

@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// arm is the chooser's state for one arm. mu guards all fields except key and next, and is a leaf lock. local and
-// cached are pointers, because most arms need neither.
+// arm is the chooser's state for one trial.Arm (a lesson in one text and presentation). mu guards all fields except key
+// and next, and is a leaf lock. local and cached are pointers, because most arms need neither.
 type arm struct {
 	key  trial.Arm
 	next *arm // guarded by Chooser.mu
@@ -18,13 +18,15 @@ type arm struct {
 	cached  *discounted // nil means stale
 }
 
+// localState is what only this process knows about an arm.
 type localState struct {
-	provisional [armFieldCount]int64
-	snapshots   snapshots // earlier evidence
+	provisional [armFieldCount]int64 // sums over open sessions
+	snapshots   snapshots            // earlier evidence
 }
 
+// discounted is evidence weighted by age.
 type discounted struct {
-	stamp uint64
+	stamp uint64 // ageWeights.stamp of the weights
 	evidence
 }
 
@@ -61,6 +63,7 @@ func (a *arm) total() (v [armFieldCount]int64) {
 	return v
 }
 
+// bucket holds one day's sums.
 type bucket struct {
 	day  int32
 	sums [armFieldCount]int64
@@ -88,6 +91,7 @@ func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCou
 	return s
 }
 
+// snapshot holds an arm's sums as of some moment, to find a change within a day.
 type snapshot struct {
 	day  int32 // newest bucket in the snapshot
 	sums [armFieldCount]int64

@@ -6,6 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// evidenceFunc returns an arm's evidence, weighted by age.
 type evidenceFunc func(*arm, *ageWeights) evidence
 
 // Posterior returns the belief about the action's arm, as of today.
@@ -20,13 +21,13 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 }
 
 // PosteriorFromCounters returns the belief from the counters alone, identical on every replica and after a restart.
-// Posterior also uses the rewards in open sessions and a change point within a day.
+// Posterior also uses the rewards in open sessions, and change points (sudden changes in the rewards) within a day.
 func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 	return c.posterior(k, (*arm).counted, false)
 }
 
-// posterior returns the belief from the evidence computed by evidenceOfArm. withOpen also counts picks in open sessions
-// towards a planned trial.
+// posterior returns the belief from an arm's evidence, which the given function computes. withOpen also counts picks in
+// open sessions towards a planned trial.
 func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {
@@ -45,8 +46,8 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	}
 }
 
-// Baseline returns a category's number of rewarded sessions, and the summed rewards minus the predicted lesson
-// effects.
+// Baseline returns the number of rewarded sessions in a category (agent, model and message length), and their rewards
+// minus the predicted lesson effects, summed.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -64,12 +65,12 @@ func (c *Chooser) Rewards() int {
 	return int(c.tenant[iRewarded] / trial.FixedScale)
 }
 
-// IsModelUnseen reports whether an arm's evidence includes other models and not this model.
+// IsModelUnseen reports whether an arm's evidence comes from other models only.
 func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
 	return c.measured.IsModelUnseen(k, model)
 }
 
-// RawCounts returns the rewards with the lesson, as successes and failures.
+// RawCounts returns the sum of the rewards y with the lesson as successes, and the sum of 1 - y as failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
@@ -96,8 +97,9 @@ func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence 
 	return evidenceOfArm(a, c.ageWeights)
 }
 
-// prior returns an action's prior mean. A lesson that supersedes another, or an edited text, starts from half the old
-// mean, but not below a floor, so that the lesson is tried. The caller holds mu.
+// prior returns an action's prior mean effect. An edited text, and a lesson that supersedes another, start from half
+// the old lesson's mean. The result is always positive, because a lesson without an expected gain would never be tried.
+// The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior

@@ -13,8 +13,8 @@ import (
 // The report is unaffected: it keeps every session.
 const (
 	changeSpread   = 3.5  // standard errors; large, because each arm is tested many times
-	changeShift    = 0.04 // in reward units; a smaller change may come from offsets that have not converged
-	changeSessions = 30   // on each side
+	changeShift    = 0.04 // in reward units; a smaller change may come from expectations that are still being learned
+	changeSessions = 30   // minimum sessions with the lesson, before and after the change
 	changeKeep     = 0.05 // weight for the evidence before the change point
 )
 
@@ -25,7 +25,7 @@ const (
 	maxSnapshots  = 32
 )
 
-// The caller holds mu.
+// takeSnapshot adds a snapshot if enough rewarded injections have come since the last one. The caller holds mu.
 func (a *arm) takeSnapshot() {
 	total := a.total()
 	n := total[iN1]
@@ -88,7 +88,7 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	return point, found
 }
 
-// sumsBefore returns the discounted sums before a change point.
+// sumsBefore returns the sums before a change point, weighted by age.
 func sumsBefore(buckets []bucket, point *snapshot, t *ageWeights) (s [armFieldCount]float64) {
 	remaining := point.sums
 	for i := range buckets {

@@ -10,8 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// drawTemperature scales the posterior's spread in the draw. Full Thompson sampling explores more than a session's few
-// slots can pay for. Without a draw, a lesson with a slightly negative start would never be tried.
+// drawTemperature scales the posterior's spread in the random draw that makes a lesson eligible. The full spread
+// (Thompson sampling) explores more than a session's few slots can pay for. Without a draw, a lesson with a slightly
+// negative start would never be tried.
 const drawTemperature = 0.25
 
 // rankingTemperature is the drawTemperature for the order among eligible lessons. If many lessons match, noise in the
@@ -22,8 +23,8 @@ const rankingTemperature = 0.15
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
-// points of attainable gain, because helpful lessons with an unlucky start returned only through the probe budget.
-// Without a threshold, a tenth more harmful lessons were injected.
+// points of attainable gain, because helpful lessons with an unlucky start were then tried in 2% of the sessions only
+// (ProbeShare). Without a threshold, a tenth more harmful lessons were injected.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
 		return b.mean < 0
@@ -127,13 +128,13 @@ type candidate struct {
 	action    Action
 	posterior Posterior
 	score     float64
-	isProbe   bool // picked from the probe budget
-	unseen    bool // the evidence includes only other models, so that Retest keeps the full holdout
+	isProbe   bool // benched, and picked in the share of sessions for probes
+	unseen    bool // the evidence comes from other models only, and Config.Retest withholds the full share
 }
 
 func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior.TrialEnded }
 
-// Beliefs is the input to Decide: posteriors from discounted counters, and each category's baseline.
+// Beliefs is the input to Decide: posteriors from counters weighted by age, and expected rewards without lessons.
 type Beliefs interface {
 	Posterior(c Action) Posterior
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, before random decisions
@@ -146,10 +147,10 @@ type Beliefs interface {
 type Posterior struct {
 	Mean, Var   float64 // effect
 	MatchEffect float64 // change in expected reward given the match
-	Leaning     bool    // positive by more than one standard deviation; Earn halves the holdout
-	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
-	Proven      bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
-	Concluded   bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05
+	Leaning     bool    // positive by more than one standard deviation; Earn halves the withheld share
+	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn withholds only 0.05
+	Proven      bool    // the e-value for help reached 20; Earn withholds only 0.05, for any objective but All
+	Concluded   bool    // trial.Progress.Concluded; Prove withholds only 0.05
 	TrialEnded  bool    // the trial has ended, by width or planned picks
-	Benched     bool    // expected to harm, picked from the probe budget only
+	Benched     bool    // expected to harm, and tried in ProbeShare of the sessions only
 }

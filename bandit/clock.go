@@ -4,20 +4,20 @@ import (
 	"math"
 )
 
-// Evidence half-life: 30,000 tenant sessions, in days. Without a discount, half the attainable gain is lost after the
-// true effects change. A shorter half-life forgets valid evidence.
+// The evidence half-life is the number of days in which the tenant closes 30,000 sessions. Without a discount, half the
+// attainable gain is lost after the true effects change. A shorter half-life forgets valid evidence.
 const (
 	halfLifeSessions = 30_000
-	minHalfLife      = 7
-	maxHalfLife      = 1000
+	minHalfLife      = 7    // days
+	maxHalfLife      = 1000 // days
 )
 
-// ageWeights holds the evidence weights by age on one day. It is replaced, never changed.
+// ageWeights holds the evidence weights by age on one day. An ageWeights value is replaced, never changed.
 type ageWeights struct {
-	stamp    uint64
+	stamp    uint64 // differs for each ageWeights of a chooser
 	day      int32
-	halfLife float64
-	weights  []float64 // by age
+	halfLife float64   // days
+	weights  []float64 // by age in days
 }
 
 // horizon is the age, in half-lives, beyond which evidence has no weight; the exact weight would be below a thousandth.

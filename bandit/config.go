@@ -9,7 +9,7 @@ const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect measured by the holdout
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
 	Random Objective = "random" // K matches, drawn at random
-	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; no draw, no bench
+	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; none is benched
 )
 
 // Holdout is the rule for how long a lesson keeps the full withheld share.
@@ -17,34 +17,34 @@ type Holdout string
 
 // The holdout rules. They read only counters that replicas merge, so that every replica withholds identically.
 const (
-	Prove Holdout = "prove" // full share until the interval shows a positive effect or no material effect
-	Earn  Holdout = "earn"  // smaller share as soon as the model expects a positive effect: more reward, but wider intervals
-	Fixed Holdout = "fixed" // always the full share
+	Prove Holdout = "prove" // withhold Config.Epsilon until the interval shows a positive effect or no material effect
+	Earn  Holdout = "earn"  // withhold less once the model expects a positive effect: more reward, wider intervals
+	Fixed Holdout = "fixed" // always withhold Config.Epsilon
 )
 
 // Config is the operator's configuration, as validated by package configs.
 type Config struct {
-	K         int       // picks per decision; 2K over a session
-	Epsilon   float64   // withheld share of picks (0.20)
+	K         int       // maximum picks per decision; a session has at most 2K
+	Epsilon   float64   // withheld share of picks; the default is 0.20
 	Holdout   Holdout   // empty: Prove
-	Retest    bool      // full share for sessions on a model missing from the evidence
-	Control   float64   // share of sessions without lessons (0.05)
+	Retest    bool      // withhold Epsilon in sessions on a model from which a lesson has no evidence
+	Control   float64   // share of sessions without lessons; the default is 0.05
 	Objective Objective // empty: Uplift
-	Salt      string    // coin salt; equal on all replicas
+	Salt      string    // secret for the random decisions; equal on all replicas
 	Room      int       // maximum bytes for one decision's picks; 0 means no maximum, NoRoom means that no pick fits
-	TokenCost float64   // price per token in reward units (0)
+	TokenCost float64   // price per token in reward units; the default is 0
 }
 
-// NoRoom is the Config.Room for a session at the limit.
+// NoRoom is the Config.Room for a session that has no bytes left for picks.
 const NoRoom = -1
 
-// ProbeShare is the share of sessions that may try one benched lesson.
+// ProbeShare is the share of sessions that may try one benched lesson (one with expected harm).
 const ProbeShare = 0.02
 
 // Fixed withholding probabilities.
 const (
-	minEpsilon   = 0.05 // holdout after the verdict, when more data changes little
-	probeEpsilon = 0.50 // holdout for a benched lesson: an even split gives the narrowest interval per pick
+	minEpsilon   = 0.05 // after the verdict, when more data changes little
+	probeEpsilon = 0.50 // for a benched lesson: an even split gives the narrowest interval per pick
 )
 
 func (c Config) choosesByEffect() bool { return c.Objective == "" || c.Objective == Uplift }

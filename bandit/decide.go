@@ -6,10 +6,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide makes one turn's decisions and returns the new picks, injected and withheld, by rank. A caller may pass all
+// Decide makes one turn's decisions and returns the new picks, injected and withheld, by rank. A caller can pass all
 // matches at every turn, because earlier decisions do not change.
 //
-// A withheld pick keeps its slot: comparing a lesson with a substitute would not measure the lesson.
+// A withheld pick keeps its slot. With a substitute in the slot, the comparison would be between two lessons.
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
@@ -24,7 +24,7 @@ func Decide(
 	return flipPicks(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassReasons records why each fresh action was not picked. best holds the picks before fitRoom dropped any, and
+// recordPassReasons records why matching lessons were not picked. best holds the picks before fitRoom dropped any, and
 // chosen holds the picks that remain.
 func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
@@ -45,8 +45,8 @@ func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session strin
 	}
 }
 
-// fitRoom drops each pick that exceeds the remaining room. It runs before the coins, because a withheld pick also uses
-// room.
+// fitRoom drops each pick that exceeds the remaining room (bytes). It runs before lessons are withheld at random,
+// because a withheld pick also uses room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -61,8 +61,8 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// startAssignment decides whether the session is a control session and freezes the baseline, in the first call for a
-// session.
+// startAssignment decides, in the first call for a session, whether it is a control session, and freezes the expected
+// reward without a lesson.
 func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
 		return
@@ -78,15 +78,15 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// startBase is a new category's mean, weighted as baseWeight sessions.
+// startBase is the assumed mean reward in a category without sessions. It weighs as much as baseWeight sessions.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that enters a session's expected reward. Lessons that match together explain
-// the same difficulty. With the full effects, the difficulty would count several times, and the residuals in the next
-// sessions would overshoot. With late rewards the oscillation grows until the chooser is no better than chance, even if
-// only a tenth of all sessions are open.
+// damping is the part of a match effect (how much harder or easier sessions with the match are) that enters a session's
+// expected reward. Several lessons often match in one session because of the same difficulty. With the full effects,
+// the difficulty would count several times, and the next sessions' residuals would overshoot. With late rewards the
+// oscillation grows until the chooser is no better than chance, even if only a tenth of all sessions are open.
 //
-// The report is unaffected, because every centre fixed before the random decision is valid.
+// The report is unaffected, because an effect is unbiased for any centre that is fixed before the random decision.
 const damping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.
@@ -119,6 +119,7 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 	return fresh, forced
 }
 
+// usedPicks returns how many picks use a slot. The loop warning uses none.
 func usedPicks(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {
@@ -212,5 +213,5 @@ func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	})
 }
 
-// clipLo and clipHi bound a reward's centre, which keeps 1 + lambda z away from zero.
+// clipLo and clipHi bound a reward's centre. Within these bounds, the factors 1 + lambda z in an e-value are positive.
 const clipLo, clipHi = 0.05, 0.95

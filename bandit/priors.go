@@ -31,11 +31,11 @@ const (
 	startW2     = 0.1 * 0.1
 	startSigma2 = 0.24 // variance of a binary reward
 
-	minMu0        = 0.01
+	minMu0        = 0.01 // a refit never goes below the three minima
 	minT02        = 0.0002
 	minW2         = 0.0005
 	pseudoLessons = 10    // lessons with the starting values that a refit adds to the tenant's lessons
-	minPrior      = 0.001 // at 0 or below, the scaled draw would never try the lesson
+	minPrior      = 0.001 // smallest prior mean; a lesson with 0 or less would never be tried
 
 	confidenceSlope = 0.04 // shift in the prior mean by the declared confidence
 )
@@ -81,7 +81,7 @@ func evidenceOf(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative removes negative counts. A count is negative if a correction arrives before the corrected reward.
+// nonNegative removes negative counts. A count is negative if a correction arrives before the reward that it corrects.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -114,7 +114,8 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	}
 }
 
-// refit runs three expectation maximisation steps, with pseudo-counts at the starting values.
+// refit fits the priors to the arms' evidence in three expectation maximisation steps. It adds pseudoLessons lessons,
+// so that few lessons change the priors little.
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// cautionTightestAt is where the test for a caution is most sensitive, in sessions.
+// cautionTightestAt is the number of sessions at which the test for a caution is most sensitive.
 const cautionTightestAt = 100
 
 // cautionLevel is the largest probability that a lesson without effect ever passes the CautionEvidence test, in either
@@ -16,13 +16,13 @@ const cautionLevel = 0.002
 // cautionMinAlone is the minimum number of sessions with a lesson for a caution, if every match was injected.
 const cautionMinAlone = 30
 
-// CautionEvidence compares the rewards with the lesson against the rewards in sessions that matched without it. better
-// sums the rewards above the comparison, worse sums those below. A lesson is presented as a caution if worse exceeds
-// better.
+// CautionEvidence compares the rewards with the lesson and the mean reward in matching sessions without the lesson.
+// better sums the distances above this mean, and worse the distances below. A lesson is presented as a caution if worse
+// exceeds better.
 //
 // Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
-// fixed number of standard errors, a lesson without effect would soon become a caution and stay one, because the counts
-// for the advice stop.
+// fixed number of standard errors, a lesson without effect would soon become a caution. It would stay one, because no
+// more sessions get the advice.
 //
 // The expectation by category contains how difficult the sessions are, and good lessons fire in hard sessions. It is
 // used only if no session matched without the lesson.

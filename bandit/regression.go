@@ -46,9 +46,10 @@ func cellScope(a *trial.Assignment) string {
 	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/bandSeconds, 10)
 }
 
-// bandSeconds is the length of a band in the day, in UTC seconds.
+// bandSeconds is the length of a time band. Bands divide the UTC day.
 const bandSeconds = 3 * 3600
 
+// toolsBand returns a digit for the size of a session's tool list.
 func toolsBand(n int) string {
 	for band, limit := range []int{0, 4, 12, 30} {
 		if n <= limit {
@@ -58,8 +59,8 @@ func toolsBand(n int) string {
 	return "4"
 }
 
-// categoryOf removes the two digits at a cell's end. No category ends with a digit, because its last part is the length
-// band.
+// categoryOf removes the bands for tools and hour, two digits, from the end of a cellScope. No category ends with a
+// digit, because its last part is the length class.
 func categoryOf(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
@@ -95,6 +96,7 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellScope(&counted))), true
 }
 
+// relative returns the expected reward minus the tenant's mean.
 func (r *Regression) relative(facts [factCount]string) float64 {
 	y := r.Offset
 	for f, value := range facts {

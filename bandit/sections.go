@@ -8,7 +8,6 @@ import "precept/bandit/trial"
 //
 // For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. No draw selects the sections, because an
 // operator registered them.
-// operator registered them.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	startAssignment(a, cfg, b, unit)
 	if a.Control {

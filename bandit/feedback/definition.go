@@ -10,9 +10,9 @@ import (
 // Definition defines a session's reward. Rewards under different definitions are not comparable, so each definition has
 // its own counters.
 type Definition struct {
-	Tiers      []int // nil means all
-	Sentiment  bool
-	CloseAfter time.Duration
+	Tiers      []int         // nil means all
+	Sentiment  bool          // the user's words also rate a session
+	CloseAfter time.Duration // session age at which the reward is counted
 }
 
 // DefaultDefinition is the default, and the definition for counters that name none.

@@ -32,7 +32,8 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank orders two versions of an entry, whichever arrived first: the greater rank, byte by byte, is kept.
+// Rank returns a sort key for an entry's version. Among versions with one id, the one with the greatest key, compared
+// byte by byte, is kept, in whatever order they arrive.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

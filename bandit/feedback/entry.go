@@ -39,8 +39,8 @@ const (
 	labelPoor       = "poor"
 )
 
-// The work stages reported by webhooks. The end of a pull request replaces all checks. Until then the checks count as
-// one rater with the lowest score.
+// The work stages reported by webhooks: a check result, and the merge or the close of a pull request. A rating at the
+// end replaces the ratings by checks. Until then all checks count as one rater with the lowest score.
 const (
 	StageCheck = "check"
 	StageEnd   = "end"

@@ -2,12 +2,12 @@ package feedback
 
 import "slices"
 
-// A unit is randomised as a whole where several sessions belong together: a run, or a named session with sub-agents. It
-// has the assignment and one reward.
+// A unit is several sessions that belong together and are randomised as a whole: a run, or a named session with
+// sub-agents. The unit has one assignment and one reward.
 //
 // A member's entry is copied to the unit without the text. The unit's entry is copied to each member when the unit is
-// closed, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow from the
-// source.
+// closed, and to closed members when the entry is corrected. Copying an entry again adds nothing, because the copy's id
+// follows from the original.
 
 // Limits for the copies, because a unit may have thousands of members.
 const (

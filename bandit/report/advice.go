@@ -2,7 +2,7 @@ package report
 
 import "slices"
 
-// Advice is the next action after a verdict. Pages, tables, /api/report and docs/EXPERIMENT.md share it.
+// Advice is the next action after a verdict. Pages, tables, /api/report and docs/EXPERIMENT.md show the same text.
 type Advice struct {
 	Verdict Verdict
 	Text    string
@@ -36,7 +36,8 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the verdict's advice, adapted to a running trial and to the lesson's presentation.
+// NextAction returns the verdict's advice, adapted to a running trial and to the lesson's presentation (such as advice
+// or caution).
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
@@ -52,7 +53,7 @@ func (r *Row) NextAction() string {
 
 const waitForTrial = "Wait: the trial is running."
 
-// harmedAsPresented reports whether the lesson did harm in an older presentation. Its text is still in use.
+// harmedAsPresented reports whether the row shows harm in an older presentation of a text that is still in use.
 func (r *Row) harmedAsPresented() bool {
 	return r.State == stateOldPresentation && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Hidden bounds are written as -1 and 1: every effect lies in between. Some clients read null as 0, and the bounds 0..0
-// would claim that there is exactly no effect. The effect itself stays null, because any number would be read as a
-// measured effect.
+// Below the minimum number of picks, a row hides the effect and the bounds of the interval. In JSON, the effect is then
+// null, and the bounds are -1 and 1, the limits for every effect. Some clients read null as 0, and bounds from 0 to 0
+// would claim that there is exactly no effect.
 const hiddenLo, hiddenHi = -1.0, 1.0
 
 // MarshalJSON writes hidden bounds as -1 and 1.
@@ -31,7 +31,7 @@ func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads what MarshalJSON writes: a row without an effect has hidden bounds.
+// UnmarshalJSON reads what MarshalJSON writes. A row with a null effect gets nil bounds again.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -43,7 +43,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes: a row without an effect has hidden bounds.
+// UnmarshalJSON reads what MarshalJSON writes. A row with a null effect gets nil bounds again.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

@@ -43,6 +43,8 @@ func Build(in Input) Report {
 	return r
 }
 
+// lessons returns the listed lessons, and a lesson for each further arm with picks: an older text or presentation, a
+// removed lesson, or the loop warning.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
@@ -76,6 +78,7 @@ func (b *builder) lessons() []Lesson {
 	return out
 }
 
+// countLate returns how many sessions got the reward after they had closed.
 func countLate(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
@@ -105,7 +108,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.setEffect(all)
 	p := b.in.Chooser.Belief(l)
-	// During a planned trial the counts do not change the presentation, held in l.Caution.
+	// During a planned trial the counts cannot turn advice into a caution, so that the trial measures one presentation.
 	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = p.Mean
@@ -189,8 +192,8 @@ func (r *Row) setCosts(s trial.Stats) {
 	}
 }
 
-// setLOODelta sets the mean reward with the lesson minus the mean in all other sessions. An analysis without random
-// assignment would call this difference the effect.
+// setLOODelta sets the leave-one-out difference: the mean reward with the lesson minus the mean in all other sessions.
+// An analysis without random assignment would call this difference the effect.
 func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
@@ -203,7 +206,7 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 }
 
 // setWindow restricts counts and effect to the sessions since firstDay. The verdict still covers all sessions, because
-// a search for a window with an effect also finds effects that do not exist.
+// a reader who tries many windows finds one with an apparent effect by chance.
 func (r *Row) setWindow(s trial.Stats, firstDay int32) {
 	w := sumsSince(s, firstDay)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)

@@ -8,6 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// builder computes the rows of one report. A bar is a threshold for p-values after the correction for multiple tests.
 type builder struct {
 	in       Input
 	global   trial.Stats
@@ -15,20 +16,21 @@ type builder struct {
 	claimBar float64 // largest p-value for the verdict helps or harms without a proof
 	sigma2   float64 // reward variance around the chooser's model
 
-	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed the bar
+	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds for findings on each outcome
-	alarmBar    float64                         // alarm threshold for the e-values against random assignment and reporting
+	alarmBar    float64                         // alarm threshold for the checks on random assignment and reporting
 }
 
 const (
 	stateEdited          = "edited" // an older text of a current lesson
 	stateArchived        = "archived"
 	stateRemoved         = "removed"         // no current lesson has the name
-	stateOldPresentation = "shown otherwise" // current text in an older presentation
+	stateOldPresentation = "shown otherwise" // current text in an older presentation, such as advice instead of caution
 )
 
+// isPast reports whether sessions no longer get the row's text in the row's presentation.
 func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
@@ -37,6 +39,7 @@ func isPast(state string) bool {
 // lesson that is a caution now.
 func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
+// contentHash returns the hash in an arm name such as slug@hash or slug@hash.caution.
 func contentHash(k trial.Arm) string {
 	slug := k.Slug()
 	if len(slug) == len(k) {

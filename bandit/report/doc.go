@@ -1,12 +1,14 @@
 // Package report computes one tenant's report from counters: for each lesson an effect with an interval that is valid
 // at any time, a verdict, and the data that a verdict still needs. docs/EXPERIMENT.md explains the verdicts.
 //
+//   - A pick is a lesson chosen for a session, then injected, or withheld with probability epsilon.
+//   - A pick's z is its term in the effect; a centre is a reward expected before the random assignment.
 //   - A claim is the verdict "helps" or "harms".
 //   - Reporting means which sessions have a reward, and from which tier.
 //   - SRM, the check for a sample-ratio mismatch, finds a faulty random assignment.
 //   - An outcome is a quantity observed in the traffic, such as the number of failed calls.
-//   - A look is a planned trial's evaluation.
+//   - A look is a planned trial's single evaluation.
 //
 // Effects and the word "proven" follow from random assignment alone. The chooser's beliefs have separate verdicts
-// ("likely ...", "benched"). Below 50 sessions, or with fewer than 5 in an arm, there is no effect.
+// ("likely ...", "benched"). Below 50 rewarded picks, 5 injected or 5 withheld, the report shows no effect.
 package report

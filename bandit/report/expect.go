@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// setNeeds sets how many picks the row needs for a verdict, now and with the holdout Input.WhatIf. untilEvaluation is 0
-// if no trial is planned.
+// setNeeds sets how many further picks the row needs for a verdict: at the current probability of withholding, and at
+// the probability Input.WhatIf. untilEvaluation is the number of picks left in a planned trial, or 0.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -28,7 +28,8 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 	}
 }
 
-// setNeedsPicks sets NeedsPicks, Weeks, and Needs3Points, the picks until the half-width is trial.MaterialEffect.
+// setNeedsPicks sets NeedsPicks (until a verdict), Weeks, and Needs3Points (until the half-width is 3 points,
+// trial.MaterialEffect).
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
@@ -42,7 +43,7 @@ func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	}
 }
 
-// isUndecided reports whether the holdout has not yet led to a verdict.
+// isUndecided reports whether the verdict is not based on withheld sessions, so that more picks could change it.
 func isUndecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
@@ -52,8 +53,8 @@ func isUndecided(v Verdict) bool {
 	}
 }
 
-// remainingPicks returns the number of picks until the current effect passes as "helps", "harms" or "no material
-// effect", or until the report shows an effect.
+// remainingPicks returns how many further picks lead to the verdict "helps", "harms" or "no material effect" if the
+// effect stays as it is. For a row without an effect, it returns how many picks lead to one.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
 		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.MaterialEffect, b.nextClaimBar)
@@ -62,17 +63,19 @@ func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
+// picksUntilArms returns how many further picks give perArm injected and perArm withheld picks.
 func (s sums) picksUntilArms(perArm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.injected)/(1-eps), (perArm-s.withheld)/eps))))
 }
 
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare lets the report suggest only changes that save at least a quarter of the time.
+// maxTimeShare is the largest share of the waiting time that may remain after a suggested change. A change that saves
+// less than a quarter is not worth a suggestion.
 const maxTimeShare = 0.75
 
-// rareShare is a small share of sessions. For a lesson picked less often, the report suggests wider triggers instead of
-// more traffic.
+// rareShare is the share of sessions below which a lesson counts as rarely picked. The report then suggests wider
+// triggers instead of more traffic.
 const rareShare = 0.05
 
 // setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.
@@ -116,8 +119,8 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// trialTimeShare returns the time to a verdict in a trial as a share of the row's weeks. A trial withholds half the
-// picks and picks the lesson at each match. The share is 0 if it is unknown or above maxTimeShare.
+// trialTimeShare returns how long a trial would take to a verdict, as a share of r.Weeks. A trial withholds half the
+// picks and picks the lesson at each match. An unknown share and a share above maxTimeShare are returned as 0.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -131,8 +134,8 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// picksPerWeek returns the expected number of rewarded picks per week. The chooser picks a benched lesson in few
-// sessions, but during a trial at each match.
+// picksPerWeek returns the expected number of rewarded picks per week. The chooser picks a benched lesson (one with
+// expected harm) in few sessions, but during a trial at each match.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

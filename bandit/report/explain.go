@@ -46,7 +46,7 @@ func requiredP(p, bar, next float64) float64 {
 	return next
 }
 
-const explainIndent = 12
+const explainIndent = 12 // columns before the text: two spaces and a label such as interval
 
 // Explain writes how a lesson's rows are derived, about ten lines each, wrapped at the given number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {
@@ -138,6 +138,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	return append(out, "  missing   "+r.missingData(waiting))
 }
 
+// wrapHanging wraps a line, and indents all further lines by explainIndent.
 func wrapHanging(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"

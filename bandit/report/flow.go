@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Flow counts all of the tenant's closed sessions, whatever Report.Window is, like a trial's flow diagram. Treated,
-// Control, MeasuredRules and Unmatched add up to InExperiment.
+// Flow counts the tenant's closed sessions by group, like the flow diagram of a clinical trial. Report.Window does not
+// limit the counts. Treated, Control, MeasuredRules and Unmatched add up to InExperiment.
 type Flow struct {
 	Closed        int64      `json:"closed"` // in_experiment plus excluded; a run counts once, and a session with its sub-agents counts once
 	InExperiment  int64      `json:"in_experiment"`

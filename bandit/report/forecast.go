@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is what a planned trial aims for: Picks rewarded picks, or as many picks as find the effect DetectableEffect
-// with probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5. A trial on an outcome counts all closed
-// picks; an effect on turns, tokens and seconds is a relative change.
+// Goal is what a planned trial aims for: a number of rewarded picks (Picks), or enough picks to find an effect of
+// DetectableEffect with probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5. In a trial on an
+// outcome, Picks counts all closed picks; for turns, tokens and seconds, DetectableEffect is a relative change.
 type Goal struct {
 	Picks            int64
 	DetectableEffect float64
@@ -121,6 +121,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
+// currentRow returns the row for the lesson's text in use, or else a row for an older text, or nil.
 func (r *Report) currentRow(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {

@@ -8,12 +8,13 @@ import (
 )
 
 // allReportingLogE returns the log e-value against "lessons do not change which sessions have a reward". Control
-// sessions are few, so the check also compares sessions with all first picks withheld.
+// sessions are few, so the check also compares sessions with an injected first pick and sessions with every first pick
+// withheld.
 func allReportingLogE(g trial.Stats) float64 {
 	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.AnyInjected)))
 }
 
-// checkReporting returns the check's result, and the counts for both groups.
+// checkReporting tests allReportingLogE against the alarm threshold, and counts treated and control sessions.
 func checkReporting(g trial.Stats, bar float64) Reporting {
 	t := newSRM(allReportingLogE(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
@@ -71,7 +72,7 @@ func globalRow(in Input, s trial.Stats, valid bool) Global {
 	return g
 }
 
-// RulesNote returns the sentence about sessions that rules file sections keep out of the comparison.
+// RulesNote says how many sessions are not compared with control, because they have a measured rules file section.
 func (g *Global) RulesNote() string {
 	verb := "sessions with a match carry"
 	if g.MeasuredRules == 1 {

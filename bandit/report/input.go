@@ -21,17 +21,17 @@ type Input struct {
 	Archived    func(slug string) bool
 	Window      time.Duration // effects in sessions that started in the window; 0: all sessions
 	Provisional bool
-	WhatIf      float64  // epsilon to project the picks for; 0: no projection
+	WhatIf      float64  // other probability of withholding, to project the needed picks; 0: no projection
 	Bands       bool     // include the effect over time
 	Explain     string   // slug of the lesson to explain; may be empty
-	Guardrails  []string // outcomes; a rise is shown next to the verdict
+	Guardrails  []string // outcomes (report.guardrails); a row names those that the lesson raises
 }
 
 // Policy is how lessons are chosen at the time of the report.
 type Policy struct {
-	Objective string // empty: uplift
-	Holdout   string // empty: prove
-	Control   float64
+	Objective string  // empty: uplift
+	Holdout   string  // empty: prove
+	Control   float64 // share of sessions without lessons
 	TokenCost float64 // cost per token in reward units
 	// NoCautions means that no counts turn a lesson into a caution.
 	NoCautions bool
@@ -49,7 +49,7 @@ type Lesson struct {
 	Caution     bool   // presented as a caution
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64   // holdout in a trial; 0 means that the holdout rule decides
+	Epsilon     float64   // withheld share in a trial; 0 means that the rule Policy.Holdout decides
 	Until       float64   // half-width that ends the trial; 0 means no limit by width
 	Trial       string    // planned trial name (trial.PlannedName); empty: none
 	Share       float64   // probability of cutting a rules file section
@@ -67,10 +67,10 @@ type Chooser interface {
 
 // Belief is the chooser's belief about an arm.
 type Belief struct {
-	Mean, Var     float64 // effect
+	Mean, Var     float64 // mean and variance of the effect
 	Benched       bool    // expected to harm
-	Epsilon       float64 // holdout for the next picks
-	Better, Worse float64 // rewards with the lesson, above and below those without it; both 0 while the difference is within chance
+	Epsilon       float64 // probability of withholding the next picks
+	Better, Worse float64 // summed gains and losses with the lesson; both 0 while chance explains the difference
 }
 
 type noChooser struct{}

@@ -6,12 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is where the interval for all lessons together is tightest, in sessions. It is larger than for one
-// lesson, because control sessions are few.
+// globalTightestAt is the number of sessions at which the interval for all lessons together is tightest. The number is
+// larger than trial.LessonTightestAt, because control sessions are few.
 const globalTightestAt = 5000
 
-// sums is an interval's input. count, sum and sumOfSquares describe z, the effect estimated from one pick. For all
-// lessons together, injected counts the treated sessions and withheld the control sessions.
+// sums holds the sums behind an interval. count, sum and sumOfSquares describe z, the effect estimated from one pick.
+// For all lessons together, injected counts the treated sessions and withheld the control sessions.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 func (s *sums) add(d *trial.DayStats) {
@@ -28,9 +28,9 @@ func (s sums) variance() float64 {
 }
 
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-// Time-uniform central limit theory and asymptotic confidence sequences, 2021). It is valid at all times
-// simultaneously. An interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at
-// some time in half of all runs.
+// Time-uniform central limit theory and asymptotic confidence sequences, 2021). The interval is valid at all times
+// simultaneously. An interval for one planned evaluation (Wald, Wilson), if read daily, misses the true effect at some
+// time in half of all experiments.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
@@ -41,8 +41,9 @@ func (s sums) pValue() float64 {
 	return trial.IntervalPValue(s.effect(), s.count, s.variance(), trial.LessonTightestAt)
 }
 
-const maxPicks = 1e9
+const maxPicks = 1e9 // largest number of picks in a prediction
 
+// picksForWidth returns how many picks make the half-width at most target.
 func picksForWidth(target, variance float64) float64 {
 	if !(target > 0) {
 		return maxPicks
@@ -50,8 +51,8 @@ func picksForWidth(target, variance float64) float64 {
 	return leastPicks(func(n float64) bool { return !(trial.HalfWidth(n, variance, trial.LessonTightestAt) > target) })
 }
 
-// picksAtVerdict returns how many picks it takes until the current effect's p-value passes the level, or the interval
-// is within the material change around 0. A level of 0 means trial.Alpha.
+// picksAtVerdict returns the number of picks at which an unchanged effect gets a p-value of at most level, or an
+// interval from -material to material. A level of 0 means trial.Alpha.
 func picksAtVerdict(effect, variance, material, level float64) float64 {
 	if level <= 0 {
 		level = trial.Alpha
@@ -63,7 +64,8 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks for which holds is true. holds stays true for larger numbers.
+// leastPicks returns the smallest number of picks for which holds returns true. If holds is true for one number, it
+// must be true for all larger numbers.
 func leastPicks(holds func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !holds(hi) {
@@ -80,8 +82,8 @@ func leastPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// rewardVariance returns a reward's variance: the variance of z divided by the factor by which random assignment
-// inflates it. While there is not enough data, it returns sigma2.
+// rewardVariance returns the reward variance: the variance of z divided by the factor by which random assignment
+// inflates it. Without enough data, the result is sigma2, the chooser's estimate.
 func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.hasEnoughPicks() {
 		return sigma2

@@ -27,8 +27,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the lesson's effect
 }
 
-// models lists a row's models. A model needs enough rewarded picks for a verdict about the reward, and enough closed
-// picks for any other verdict.
+// models splits a row's models by whether the verdict covers them. A verdict on the reward covers a model if enough
+// rewarded picks on this model agree with the verdict. Any other verdict needs only enough closed picks on the model.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0
@@ -56,7 +56,8 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 	return m
 }
 
-// sign returns the sign of the effect that a verdict states. causal reports whether the holdout supports the verdict.
+// sign returns the sign of the effect that a verdict states. causal is true for verdicts measured by withholding
+// lessons at random, and false for predictions.
 func (v Verdict) sign() (sign float64, causal bool) {
 	switch v {
 	case ProvenHelps, TrialHelps, Helps:
@@ -70,9 +71,10 @@ func (v Verdict) sign() (sign float64, causal bool) {
 	}
 }
 
-const listedModels = 4
+const listedModels = 4 // most model names in a sentence
 
-// OnModels describes the models behind the verdict: "proven on A, open on B". It is empty without a finding or a model.
+// OnModels describes the models behind the verdict: "proven on A, open on B". The result is "" if neither the reward
+// nor an outcome has a verdict, or if no model is known.
 func (r *Row) OnModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {

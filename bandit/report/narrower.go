@@ -8,8 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// explainedShare returns by what share the centres reduce the variance of z, compared with the best centre that is
-// equal for all sessions in a stratum.
+// explainedShare returns how much of the variance of z the centres remove. A centre is a session's reward as expected
+// before the random assignment. The comparison is one constant centre for each stratum (the sessions with one
+// probability of withholding).
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
@@ -37,7 +38,7 @@ func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	return new(1 - all.variance()/constant)
 }
 
-// savedPicks returns how many more picks the same width would need without the centres.
+// savedPicks returns how many more than n picks an interval of the same width would need without the centres.
 func savedPicks(share *float64, n float64) int64 {
 	if share == nil || *share <= 0 || *share >= 1 {
 		return 0

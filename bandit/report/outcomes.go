@@ -63,7 +63,7 @@ type Outcome struct {
 	Variance     float64  `json:"variance"`    // variance of the value around the centre, to plan a trial
 }
 
-// outcomeBars holds one outcome's thresholds over all lessons.
+// outcomeBars holds one outcome's thresholds, corrected for the tests on all lessons.
 type outcomeBars struct {
 	claim     float64 // largest interval p-value for a finding that is not proven
 	fewer     float64 // smallest log e-value that proves a fall
@@ -75,26 +75,28 @@ type outcomeBars struct {
 // outcomeRate is the accepted share of wrong rows among the findings that are not proven.
 const outcomeRate = 0.10
 
-// outcomeArm is the minimum number of picks in each arm for a finding from the interval. With fewer picks, the variance
-// is not known well enough.
+// outcomeArm is the minimum number of injected picks, and of withheld picks, for a finding from the interval. With
+// fewer picks, the variance is not known well enough.
 const outcomeArm = 15
 
 func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
+// claimable reports whether the picks suffice for a finding from the interval.
 func claimable(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
 }
 
-// recurrenceShare is the share of the error budget for tests that recurrence falls (the lesson's error occurs less
-// often). The share is large, so the other tests do not delay this proof much.
+// recurrenceShare is the share of the permitted false proofs that goes to the test for lower recurrence (the error that
+// the lesson is about occurs less often). The rest is divided among all other tests. The share is large, so that the
+// other tests hardly delay this proof.
 const recurrenceShare = 0.8
 
-// findOutcomeBars returns the thresholds for each outcome. The interval p-values are corrected for each outcome. The
-// e-values for the proven findings are one family over all lessons, outcomes and directions, so at most one in twenty
-// of all proven rows may be wrong.
+// findOutcomeBars returns the thresholds for each outcome. The interval p-values are corrected for each outcome
+// separately. The e-values for proven findings are corrected together, over all lessons, outcomes and directions, so at
+// most one in twenty of all proven rows may be wrong.
 //
-// The correction for this family is e-BH with weights that have mean 1 (Wang and Ramdas, False discovery rate control
-// with e-values, 2022).
+// The correction for e-values is e-BH with weights that have mean 1 (Wang and Ramdas, False discovery rate control with
+// e-values, 2022).
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	tests := 0
@@ -138,8 +140,8 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	return bars
 }
 
-// weights returns, as logarithms, the weight for a test that recurrence falls, and for any other test. The mean weight
-// over all tests is 1.
+// weights returns, as logarithms, the weights for a test for lower recurrence and for any other test. falls is the
+// number of tests for lower recurrence. The mean weight over all tests is 1.
 func weights(falls, tests int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0
@@ -177,6 +179,7 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
+// varianceFactorOf returns trial.VarianceFactor for the share of picks that were withheld.
 func varianceFactorOf(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
@@ -242,7 +245,7 @@ func materialChange(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// picksNeeded returns how many picks it takes until the current effect is a finding, with a p-value up to level.
+// picksNeeded returns how many further picks turn an unchanged effect into a finding, with a p-value up to level.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))
 	if !all.hasEnoughPicks() {
@@ -268,6 +271,7 @@ func unitOf(o trial.Outcome) string {
 	return unitShare
 }
 
+// inUnit converts an effect on turns, tokens or seconds to a change in per cent.
 func inUnit(o trial.Outcome, effect float64) float64 {
 	if o.Logarithmic() {
 		return trial.PercentChange(effect)
@@ -283,7 +287,7 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardedRises returns the findings that an outcome in report.guardrails rises.
+// guardedRises returns the findings about outcomes in report.guardrails that rise with the lesson.
 func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {
@@ -305,7 +309,7 @@ func (o *Outcome) Sentence() string {
 	return s + " (" + o.Amounts() + ")"
 }
 
-// Amounts describes an outcome's data.
+// Amounts states the mean with and without the lesson, and the number of picks.
 func (o *Outcome) Amounts() string {
 	s := fmt.Sprintf("%s with, %s without; %d/%d picks", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
 	if o.NeedsPicks > 0 {
@@ -314,7 +318,7 @@ func (o *Outcome) Amounts() string {
 	return s
 }
 
-// Interval formats effect and interval, empty while hidden.
+// Interval returns the effect and the interval as text, or "" while there are too few picks.
 func (o *Outcome) Interval() string {
 	if o.Effect == nil {
 		return ""

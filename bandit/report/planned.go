@@ -69,8 +69,8 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns an evaluated trial's verdict. It is "" for an interval that excludes 0 without being a discovery
-// among all planned trials.
+// verdict returns an evaluated trial's verdict, or "" before the evaluation. bar is the largest p-value that is a
+// discovery among all planned trials. With a larger p-value the lesson is unproven, even if the interval excludes 0.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)
@@ -104,7 +104,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToEvaluation returns the number of picks until the evaluation, or 0 without a planned trial.
+// picksToEvaluation returns the number of picks until the evaluation, or 0 if no planned trial is running.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != running {
@@ -136,6 +136,7 @@ func (r *Row) trialVerdict() Verdict {
 	return ""
 }
 
+// afterTrial says what happens to the lesson now that its planned trial has ended, or returns "".
 func (r *Row) afterTrial() string {
 	if r.Trial != "ended" {
 		return ""

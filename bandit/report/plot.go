@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// axis is the largest effect shown in a table, to either side of 0.
+// axis is the effect at the right end of a plot; the left end is the negative effect.
 type axis float64
 
 const plotWidth = 21 // odd: 0 is in the middle
 
-// plot draws an interval as "---o---", with the zero line, and arrows beyond the ends.
+// plot draws an interval as "---o---", with a | at 0, and an arrow where the interval exceeds the axis.
 func (a axis) plot(effect, lo, hi *float64) string {
 	cells := []byte(strings.Repeat(" ", plotWidth))
 	cells[plotWidth/2] = '|'

@@ -16,8 +16,8 @@ const (
 	alarmRate = 0.05
 	// maxE bounds e-values for printing.
 	maxE = 1e12
-	// concentration is the sum of the two parameters in the alternatives' Beta distribution. It makes the test most
-	// sensitive to deviations by a few points from the promised share.
+	// concentration is the sum of the two parameters of the Beta distribution in shareLogE. With this sum, the test is
+	// most sensitive to deviations of a few points from the promised share.
 	concentration = 100
 )
 
@@ -172,6 +172,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	return new(l / n), new(h / n)
 }
 
+// bounds returns worstCase for one stratum.
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var lowest, highest [2]float64 // bounds on the mean reward, per arm
 	for arm := range 2 {

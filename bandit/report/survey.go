@@ -13,7 +13,7 @@ import (
 // Survey reads stored sessions for facts that the counters do not hold: how rewards are distributed in a lesson's two
 // arms, and the effects for one agent, model or task length. It makes no verdict.
 type Survey struct {
-	Since    time.Time // no session in the survey started before
+	Since    time.Time // earliest possible session start
 	Sessions int64     // closed and rewarded sessions
 	Complete bool      // whether all stored sessions were read
 	Made     time.Time
@@ -129,8 +129,8 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 // Rewards returns a lesson's reward distribution, or nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells returns the effects by ByAgent, ByModel or ByLength, most sessions first, and the number of cells shown. The
-// intervals have level 1 - 0.05/m for m cells (Bonferroni).
+// Cells returns the effects by one dimension (ByAgent, ByModel or ByLength), most sessions first, and the number m of
+// cells with enough data. The intervals have level 1 - 0.05/m (Bonferroni).
 func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
@@ -171,8 +171,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	return cells, shown
 }
 
-// shrink moves one lesson's effects towards their mean. list holds the indices of the lesson's cells. The effects have
-// a normal prior with the variance beyond chance.
+// shrink moves one lesson's effects towards the mean over the cells in list (indices into cells). The fewer differences
+// between the cells exceed chance, the closer the effects move.
 func shrink(cells []Cell, variances []float64, list []int) {
 	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
 	for i, cell := range list {

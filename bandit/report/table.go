@@ -13,7 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// With gaps, the columns fill NarrowWidth without the plot, and FullWidth with it.
+// Column widths. The columns and the gaps fill NarrowWidth without the plot, and FullWidth with the plot.
 const (
 	verdictWidth = 22
 	effectWidth  = 21
@@ -65,7 +65,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows for lessons that no session has matched. Only the names are printed.
+// splitUnmatched separates the rows for lessons that no session has matched. The table prints only their names.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -103,6 +103,7 @@ func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 	}
 }
 
+// rank puts rows with an effect first, and invalid rows last.
 func rank(r Row) int {
 	switch {
 	case r.Verdict == Invalid:

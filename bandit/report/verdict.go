@@ -88,7 +88,7 @@ func (b *builder) proven(s trial.Stats) Verdict {
 // 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
 const claimRate = 0.50
 
-// claimError is the measured error rate in these rows, rounded up.
+// claimError is the measured error rate in rows called "helps" or "harms", rounded up.
 const claimError = 0.10
 
 // claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value that one more row needs
@@ -213,6 +213,7 @@ func (b *builder) benchedSince(l Lesson) bool {
 	return true
 }
 
+// verdictOfInterval returns the verdict that an interval permits without a correction for multiple tests.
 func verdictOfInterval(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:

@@ -49,10 +49,11 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the picks per week used to compute Weeks, which must be known.
+// assumedRate returns the number of picks per week behind r.Weeks, which must not be nil.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// Points returns an effect on the reward in points, from -100 to 100: an interval from few sessions may be wider.
+// Points converts an effect on the reward to points. The result lies between -100 and 100, although an interval from
+// few sessions can exceed this range.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
 // SignedPoints formats an effect on the reward in points, with the sign.

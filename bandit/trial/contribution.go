@@ -136,9 +136,9 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anyInjected reports whether any first pick was injected, and returns the probability that none was. The probability
-// is 0 if the picks were not random. Later picks are ignored, because the coins for the first picks may decide whether
-// later picks exist.
+// anyInjected reports whether any pick in the first decision was injected, and returns the probability that none was.
+// The probability is 0 if the picks were not random. Later picks are ignored, because an injected lesson may have
+// caused a later match.
 func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	first := 0 // a loop warning may precede the first picks
 	for i := range a.Picks {

@@ -181,8 +181,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies each interval's smallest width from the counters that a fresh copy from the store replaces. Only this
-// process knows these widths.
+// Inherit copies each interval's smallest width from old counters, after c was reloaded from the store. The store does
+// not have these widths.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()

@@ -10,7 +10,7 @@ func Day(t time.Time) int32 {
 	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
 }
 
-// Advance sets the current day, the last day in every rate.
+// Advance sets the current day. Rates count the days up to this day.
 func (c *Counters) Advance(day int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

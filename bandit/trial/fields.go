@@ -77,6 +77,7 @@ const (
 	runningMaximum                    // the largest value
 )
 
+// Indices into the daily sums.
 const (
 	iN1 = iota
 	iN0
@@ -90,6 +91,7 @@ const (
 	dailyCount
 )
 
+// Indices into the overall sums.
 const (
 	iM1 = iota
 	iY1
@@ -112,12 +114,14 @@ const (
 	overallCount   = iExcluded + exclusionReasons
 )
 
+// Indices into the daily costs.
 const (
 	iAdded    = iota
 	iBilled   // control: sessions, input, cached; then treated
 	costCount = iBilled + 6
 )
 
+// Indices into one stratum's sums, each first for the withheld and then for the injected sessions.
 const (
 	iAssigned       = 0
 	iRewardedBy     = iAssigned + 2
@@ -130,6 +134,7 @@ const (
 	stratumSumCount = iLate + 2
 )
 
+// Indices into the running maxima.
 const (
 	iEmaxUp = iota
 	iEmaxDown

@@ -50,9 +50,9 @@ func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 	return append(dst, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markConcluded keeps the interval's largest distance from 0, and marks an arm with an interval within the material
-// size. The smaller holdout after a conclusion widens the interval again, but earlier intervals stay valid. The caller
-// holds mu.
+// markConcluded records the interval's largest distance from 0 so far, and the first time that the interval lay within
+// MaterialEffect of 0. After a conclusion fewer picks are withheld, so the interval widens again; the earlier interval
+// stays valid. The caller holds mu.
 func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
@@ -74,13 +74,13 @@ func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	return dst
 }
 
-// provenEValue is the e-value at which a lesson's holdout shrinks: p = 1/20 for the lesson alone. "Proven" in the
-// report also corrects for all lessons. Waiting for the correction would withhold a good lesson in one fifth of many
-// sessions.
+// provenEValue is the e-value at which fewer of a lesson's picks are withheld: p = 1/20 for the lesson alone. The
+// report's verdict "proven" needs more, because it is corrected for all lessons. Meanwhile a good lesson would be
+// withheld from a fifth of its sessions.
 const provenEValue = 20
 
-// markProven marks an arm that may have a smaller holdout. The mark is never removed, because the smaller holdout
-// widens the interval again. The caller holds mu.
+// markProven records when an arm reached provenEValue. The time is never removed, because the evidence stays valid. The
+// caller holds mu.
 func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenEValue) {
 		return dst

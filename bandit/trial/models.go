@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// OtherModels is the name for all further models.
+// OtherModels is the name for all models beyond the first maxModels.
 const OtherModels = "other"
 
 // maxModels bounds the models counted by name. The name comes from a request, so without a bound an agent could add

@@ -56,7 +56,7 @@ func (a *Assignment) addOutcomes(d *Deltas) {
 	}
 }
 
-// addOutcome adds the counts, the sums, and the bets on a fall and on a rise.
+// addOutcome adds an outcome's counts and sums, and the terms for two e-values: for a fall and for a rise.
 func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	z, ok := Z(y-p.Measurement.Centres[o], p.Injected, p.Eps)
 	if !ok {
@@ -139,8 +139,8 @@ func startMean(o Outcome) float64 {
 const capDeviations = 3
 
 // NewMeasurement returns the measurement for a pick that is withheld with probability eps. The centres are eps
-// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. If an outcome needs a scale, the bets on it
-// begin after 50 closed picks.
+// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. For an outcome that needs a scale, the e-values
+// begin after 50 closed picks, when the spread of the values is known.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)

@@ -46,7 +46,7 @@ func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 // cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// needsScale reports whether the bets need to know how far the values spread. An indicator has the values 0 and 1.
+// needsScale reports whether an outcome's e-values need the spread of the values. An outcome that is 0 or 1 does not.
 func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (

@@ -191,7 +191,8 @@ func (t *plannedTrial) sort() {
 
 // PicksFor returns how many rewarded picks the two-sided test at the given level needs to find the effect with the
 // given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance of
-// z (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
+// a pick's term in the effect, and z(p) is the normal quantile (Lachin, Introduction to sample size determination and
+// power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0

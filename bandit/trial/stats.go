@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Stats is the report's input for one scope.
+// Stats is the report's input for one arm, or for all lessons together.
 type Stats struct {
 	N, Z, ZZ        float64 // randomised sessions with a reward: count, z summed, z squared summed
 	Rewards         RewardSums
@@ -187,4 +187,4 @@ func stratum(x *Row) Stratum {
 	return t
 }
 
-const rateWindow = 28
+const rateWindow = 28 // days over which rates are computed

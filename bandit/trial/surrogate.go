@@ -80,7 +80,7 @@ func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	}
 }
 
-const minWeighedPicks = 100
+const minWeighedPicks = 100 // rewarded picks before the estimate uses surrogates
 
 // weight returns l = Cov(z(y), z(s)) / Var(z(s)) over all lessons, between 0 and 1.
 func (c *Counters) weight() float64 {

@@ -5,7 +5,7 @@ import "math"
 // Alpha is the probability that an interval ever misses the effect.
 const Alpha = 0.05
 
-// LessonTightestAt is where a lesson's interval is tightest, in picks.
+// LessonTightestAt is the number of picks at which a lesson's interval is tightest for the data.
 const LessonTightestAt = 1000
 
 // MaterialEffect is the smallest effect that an operator would act on: 3 points.
