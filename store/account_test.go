@@ -60,7 +60,7 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		end  func(f *fixture, x *sample.Exchange, start *store.TurnStart)
-		want string
+		want string // account: admitted = stored + spooled + incomplete + dropped
 	}{
 		"offered": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) { f.endTurn(x, start) }, "1 = 1 + 0 + 0"},
 		"abandoned twice": {func(f *fixture, _ *sample.Exchange, start *store.TurnStart) {
@@ -103,6 +103,7 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 				f.checkMemoryIsFree()
 				f = f.restart(nil)
 				f.deliver()
+				// After a crash, a turn in progress is incomplete instead of spooled.
 				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
 				checkAccount(t, "account after a crash", f.account(true), want)
 			})

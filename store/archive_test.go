@@ -271,7 +271,7 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	for _, tc := range []struct {
 		q    store.SessionQuery
 		want string
-		hit  string
+		hit  string // turn, role and excerpt of the first hit
 	}{
 		{store.SessionQuery{Text: store.TextQuery{Words: "flaky</B> BUILD"}}, "story", "1 user Fix the <b>Flaky</b> build"},
 		{store.SessionQuery{Text: store.TextQuery{Words: "reply 1"}}, "other", "1 assistant reply 1"},

@@ -200,6 +200,7 @@ const (
 	partSignal   = 'S' // feedback.Entry in JSON
 )
 
+// appendDocument encodes one session's parts of the batch.
 func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
@@ -260,6 +261,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 
 var errInvalidDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
+// decodeDocument adds the parts in an outbox row's document to the batch.
 func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
 		kind, data := d[0], []byte(nil)

@@ -141,6 +141,7 @@ func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
+// findAll returns all sessions with an undelivered key, newest first.
 func (q *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -214,6 +215,8 @@ type flushKeys struct {
 	echoes []session.Echo
 }
 
+// add forgets the keys from flushes up to number delivered, and adds one flush's keys, unless the keys exceed
+// maxEchoes.
 func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
 	u.flushes = slices.DeleteFunc(u.flushes, func(f flushKeys) bool {
 		if f.flush <= delivered {

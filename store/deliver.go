@@ -263,6 +263,7 @@ func (s *deliverer) makeRoom(err error) {
 // same batch would take too long again.
 func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
+// adjustMaxRead divides maxRead by 4 after a timeout, and multiplies it by 4 after growAfter timely deliveries.
 func (s *deliverer) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):

@@ -66,6 +66,7 @@ type sessionDeleter struct {
 	erasures          erasureCursor
 }
 
+// erasureCursor is this replica's position in the shared list of erasures.
 type erasureCursor struct {
 	nextRead     time.Time
 	lastPosition string   // last applied erasure's position

@@ -169,7 +169,7 @@ func approximateBytes(exchanges []sample.Exchange) (total int64) {
 	return total
 }
 
-// Import stores past exchanges in the backend. Readers see them immediately, even in sessions read before.
+// Import stores past exchanges in the backend. Readers get them immediately, even if the cache had the session.
 func (s *Store) Import(ctx context.Context, b session.Batch) error {
 	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write interrupted by ctx may have succeeded
 	return s.options.Backend.Write(ctx, b)

@@ -149,6 +149,7 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = [][]string{{"a"}, {"b"}}[i-1]
 	})
+	// The values list each lesson with its fate, and whether the fate is shared.
 	for name, want := range map[string]string{
 		"s1": "a injected false, rule:AGENTS.md#Search withheld true", "s2": "b withheld false, rule:AGENTS.md#Search withheld true",
 	} {
@@ -182,6 +183,7 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	f.postFeedback(tenantA, sessionID("s1"), rejected)
 	f.postFeedback(tenantA, run, rejected.CopyForUnit(sessionID("s1").String()))
 	f.deliverAll()
+	// The values are the reward, Shared, and for each listed source whether it decides the reward.
 	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
 		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
 		if err != nil || tr.Rewarded.Value == nil {

@@ -55,6 +55,7 @@ func (q *rewardQueue) forget(tenant string, match func(session.ID) bool) {
 	}
 }
 
+// feedbackWriter stores feedback on sessions and units (runs and parent sessions).
 type feedbackWriter struct {
 	backend     feedbackStore
 	sessions    *sessions

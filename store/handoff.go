@@ -46,8 +46,8 @@ const maxDocumentBuffer = 2 * pieceBytes
 // The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
 
-// commit appends pending to the outbox, then moves it to the end of ready. If the outbox did not take the stubs, commit
-// drops them. The caller holds mu.
+// commit appends pending to the outbox, then moves it to the end of ready. stubsWritten is false if the stubs are not
+// in the outbox; commit has then dropped them. The caller holds mu.
 func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	if h.pending.isEmpty() {
 		return false

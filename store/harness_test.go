@@ -542,6 +542,7 @@ func buildSamples(tenant string, id session.ID, ex []sample.Exchange, entries []
 	return sample.Build(input)
 }
 
+// beginSession adds a session with one turn and an assignment to the store.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
@@ -555,6 +556,7 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
+// change changes the record of a session in memory, and releases the session with c.
 func (f *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	f.t.Helper()
 	ses := f.store.AcquireInMemory(id)
@@ -600,6 +602,7 @@ func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	}
 }
 
+// playOneTurn begins a session, offers the first turn, and delivers both.
 func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
@@ -608,6 +611,7 @@ func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	return id
 }
 
+// addKey adds an echo key, under which feedback finds the session.
 func (f *fixture) addKey(key session.EchoKey, id session.ID) {
 	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()})
 }
@@ -659,6 +663,7 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
+// applied returns a session's settled state: the reward in the counters, with a version.
 func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
@@ -776,6 +781,7 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
+// newScore returns a user's score y (0 to 1), posted at a minute.
 func newScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -794,6 +800,7 @@ func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
+// optOutEnvFiles returns a function that opts out exchanges with a path that ends in .env.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := newOptOut(t, "*.env")

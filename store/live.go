@@ -87,6 +87,7 @@ func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
+// peek is like get, but leaves the order by last use unchanged.
 func (l *liveSessions) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()

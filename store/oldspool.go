@@ -50,6 +50,7 @@ type spoolStub struct {
 	Reason string          `json:"reason"` // why the turn has no exchange
 }
 
+// oldSpool is an import in progress.
 type oldSpool struct {
 	dir            string
 	box            *outbox.Outbox
@@ -97,6 +98,7 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
+// importState adds the spool's account, stubs and opt-out marks to the outbox.
 func (o *oldSpool) importState() error {
 	o.admittedBefore = o.box.Account().Admitted
 	var state struct {
@@ -254,6 +256,7 @@ func (o *oldSpool) writeNext(end spoolPosition) error {
 	return err
 }
 
+// decodeOldRecord adds a spool record to the batch. kind is the record's kind byte.
 func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 	switch kind {
 	case 'E': // exchange: a byte (not 0 if the turn has a stub), id, Data and Items

@@ -65,9 +65,9 @@ func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", CopiedFrom: "run"}}
 	for name, tc := range map[string]struct {
-		facts  session.Facts
-		hidden []int
-		want   string
+		facts  session.Facts // Facts.Paths is the hash of the patterns by which the stored turns were checked
+		hidden []int         // turns that opted out when they were recorded
+		want   string        // visible comments
 	}{
 		"checked by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
 		"checked by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},

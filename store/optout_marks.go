@@ -42,6 +42,7 @@ type optOutMarks struct {
 	unannounced map[session.ID]session.OptOutMark // not in the shared backend yet
 }
 
+// openMarks reads the marks from the outbox. Without an outbox or a secret, no mark is kept.
 func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*optOutMarks, error) {
 	h := &optOutMarks{byName: map[uint64]outbox.Mark{}, secret: secret, sharedMarks: sharedMarks, unannounced: map[session.ID]session.OptOutMark{}}
 	if box == nil || len(secret) == 0 {
@@ -92,6 +93,7 @@ func (o *optOutMarks) add(id session.ID, turns, items int) bool {
 	return true
 }
 
+// apply hides the turns in a new record if the session has a mark.
 func (o *optOutMarks) apply(rec *session.Record) {
 	if o.outbox == nil {
 		return
@@ -107,6 +109,7 @@ func (o *optOutMarks) apply(rec *session.Record) {
 	rec.OptOut.ByRequest = true
 }
 
+// save writes new marks to the outbox. After an error the next call writes them again.
 func (o *optOutMarks) save() error {
 	o.mu.Lock()
 	marks := o.unsaved
@@ -125,6 +128,7 @@ func (o *optOutMarks) save() error {
 	return err
 }
 
+// announceLater adds a mark to the next announce call, which writes the marks to the shared backend.
 func (o *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	if o.sharedMarks == nil {
 		return

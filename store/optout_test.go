@@ -206,6 +206,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	for _, secret := range []string{"b", "a", "a"} {
 		f = openFixture(t, f.dir, f.clock, withSecret(secret))
 		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
+		// the turns, the items, and whether all turns opted out
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		checkEqual(t, "turns, items and fully opted out, with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
 		f.store.Release(ses, store.Unchanged)

@@ -66,6 +66,7 @@ func LimitAdvice(err error) (advice string, ok bool) {
 	return "", false
 }
 
+// poster stores posted feedback.
 type poster struct {
 	backend  parkingStore
 	sessions *sessions

@@ -108,6 +108,8 @@ func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	return err
 }
 
+// startWrite starts a write in a goroutine, which closes written at the end. request is the request id for a panic
+// report.
 func (p *publisher) startWrite(request string, write func(ctx context.Context) error) (written chan struct{}) {
 	written = make(chan struct{})
 	p.writes.Go(func() {

@@ -112,9 +112,9 @@ func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]struct {
-		turns int
-		bytes int64
-		early bool
+		turns int   // number of offered turns
+		bytes int64 // size of each turn
+		early bool  // whether the turns are delivered before DeliverEvery has passed
 	}{
 		"few turns":  {2, 100, false},
 		"many turns": {3000, 1, true},

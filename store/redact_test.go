@@ -176,8 +176,8 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	t.Parallel()
 	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
 	for name, tc := range map[string]struct {
-		calls, answered []string
-		kept            bool
+		calls, answered []string // arguments of the reply's calls, and of the calls answered in the request
+		kept            bool     // whether the turn is stored
 	}{
 		"no call":                {nil, nil, true},
 		"other paths":            {[]string{readArgs("main.go")}, []string{readArgs("go.mod")}, true},

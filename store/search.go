@@ -67,6 +67,7 @@ type searchedText struct {
 	found     *Found // first hit; nil means no hit so far
 }
 
+// recordHit records a hit if text contains lowerText, unless an earlier hit is recorded.
 func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.lowerText == "" || t.found != nil {
 		return

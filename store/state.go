@@ -9,6 +9,7 @@ import (
 	"precept/internal/label"
 )
 
+// deps is what the handoff and the deliverer have in common.
 type deps struct {
 	now       func() time.Time
 	guard     *guard.Guard

@@ -87,6 +87,8 @@ type undoer struct {
 	onFailure func(step label.Step, err error)
 }
 
+// undo deletes the session and returns true if an erasure may have missed a write. finished is what finishedErasures
+// returned before the write.
 func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id session.ID) bool {
 	if !u.tombstones.erasedSince(finished, tenant, id) {
 		return false

@@ -47,7 +47,7 @@ type RewardDetail struct {
 // SourceItem is one entry of feedback on a session.
 type SourceItem struct {
 	feedback.Entry
-	Decides bool `json:"decides"` // the reward is computed from this feedback, because it is the rater's latest, in the best tier with feedback
+	Decides bool `json:"decides"` // this feedback decides the reward: the rater's latest entry, in the best tier with feedback
 }
 
 // PickItem is a picked lesson with the random decision to inject or to withhold it.
@@ -64,7 +64,7 @@ type PickItem struct {
 type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
-	Why        string  `json:"why,omitempty"`        // not_picked: "slots", "room", "rank" or empty (unknown); not_matched: a sentence
+	Why        string  `json:"why,omitempty"`        // not_picked: "slots" (better lessons took the slots), "room" (the text is too long), "rank" (no gain expected) or empty (unknown); not_matched: a sentence
 	Triggers   string  `json:"by,omitempty"`         // triggers in the lesson's current text that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
@@ -168,6 +168,7 @@ func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*T
 	}
 }
 
+// openTranscript returns a transcript without exchanges, and a reader for the exchanges.
 func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {

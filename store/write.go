@@ -13,6 +13,7 @@ type batchWriter interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
+// writer writes batches to the backend.
 type writer struct {
 	backend    batchWriter
 	cache      *ExchangeCache

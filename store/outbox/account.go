@@ -30,6 +30,7 @@ type Account struct {
 // DroppedDamaged is the reason in Account.Dropped for exchanges lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
+// counts has the values in the table account: the exchange counts, and the positions in the queue.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
 	Sequence                              int64 // last row's sequence number
@@ -96,6 +97,7 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
+// writeCounts writes the current counts that differ from the stored counts.
 func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	storedByName := stored.byName()
 	for name, n := range current.byName() {

@@ -160,6 +160,7 @@ func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	return found, nil
 }
 
+// matches reports whether counts agree with the file, and add up to Admitted.
 func (f *fileContents) matches(c *counts) bool {
 	sum := c.Stored + c.Spooled + c.Incomplete + f.openTurns
 	for _, dropped := range c.dropped {

@@ -194,6 +194,7 @@ func (o *Outbox) load() error {
 				return err
 			}
 		}
+		// After a machine restart, the store may have lost rows that it had not synced.
 		if boot := BootID(); bootBefore != boot || boot == "" {
 			if err := o.rewind(); err != nil {
 				return err

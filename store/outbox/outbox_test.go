@@ -199,7 +199,7 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 	inProgress := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
 		flushes          []outbox.Flush
-		running, crashed string
+		running, crashed string // accounts while the process runs and after a crash: admitted = stored + spooled + incomplete + dropped
 	}{
 		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"stub":                   {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},

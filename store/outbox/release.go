@@ -171,6 +171,7 @@ func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
+// forgetRows calls forget, and adds the deleted bytes to freed.
 func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
 	before, err := o.usage.bytesByTenant(o.writer, where, args...)
 	if err != nil {

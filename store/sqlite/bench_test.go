@@ -202,6 +202,8 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
+// benchSettlements returns settlements of 200 sessions, numbered after n. Each session picks six of the given number of
+// lessons.
 func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {

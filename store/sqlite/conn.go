@@ -208,6 +208,7 @@ func (r row) scan(dest ...any) {
 	}
 }
 
+// queryRow returns a query that reads only the first row.
 func (c *conn) queryRow(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
 type rowQuery struct {

@@ -31,6 +31,7 @@ func testID(n int) (id session.ID) {
 // model holds each session's latest time by key.
 type model map[session.EchoKey]map[int]int
 
+// newest returns the sessions that FindEcho must return for a key.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
 	for _, n := range sessions[:min(len(sessions), maxEchoesPerKey)] {

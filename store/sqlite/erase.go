@@ -104,8 +104,8 @@ func (t *tx) dropSession(sid int64) {
 // Sessions are numbered approximately in start order, so few older sessions follow. A later call deletes them.
 const maxYoungSessions = 4096
 
-// PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it stops after the
-// current step, some milliseconds, and returns ctx's error. Echoes stay until the generation is deleted, but FindEcho
+// PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it finishes the
+// current step (some milliseconds), and returns ctx's error. Echoes stay until the generation is deleted, but FindEcho
 // does not return them.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
@@ -140,6 +140,7 @@ type candidates struct {
 	isLast     bool  // no candidates follow
 }
 
+// findOldSessions returns up to deleteChunk sessions last seen before a time, with numbers above after.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {

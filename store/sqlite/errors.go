@@ -41,6 +41,7 @@ func isBusy(err error) bool {
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
+// classifyError wraps an error from SQLite in one of the errors above, if one applies.
 func classifyError(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -239,6 +239,7 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return result.result(err)
 }
 
+// parkedKeys returns the keys with parked feedback. Usually there is none, and Unpark needs no write transaction.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (parked []session.EchoKey) {
 		if c.queryInt("SELECT 1 FROM parked LIMIT 1") == 0 {

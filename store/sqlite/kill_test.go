@@ -18,8 +18,10 @@ import (
 
 const burstEchoes = 200
 
+// burstKey returns the i-th echo key in batch n.
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
+// burstBatch returns batch n: a session with a row, 5 exchanges, a sample and burstEchoes echoes.
 func burstBatch(n int) session.Batch {
 	b := session.Batch{Rows: []session.Row{benchRow(n, n)}}
 	for turn := range 5 {
@@ -82,8 +84,8 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Logf("%d batches survived ten kills", survived)
 }
 
-// checkBurst checks that each acknowledged batch is stored and each stored batch is complete, and returns the number
-// of stored batches.
+// checkBurst checks that the acknowledged batches are stored, and that each stored batch is complete. It returns the
+// number of stored batches. from is the first batch's number, and last the last acknowledged batch's.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")

@@ -60,6 +60,7 @@ func (p *packer) initZstd() error {
 	return p.err
 }
 
+// pack compresses a document, or returns it unchanged if the result would not be shorter.
 func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < minPackedBytes {
 		return doc, nil

@@ -234,8 +234,8 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns a text id's key, the first 64 bits of the SHA-256. A client cannot cause equal keys, because this
-// program makes the exchange and sample ids.
+// hashKey returns a text id's key, the first 64 bits of the SHA-256. For exchanges and samples, a client cannot cause
+// equal keys, because precept makes the ids. For feedback, onlyEntry compares the ids.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))

@@ -168,6 +168,7 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	return nil
 }
 
+// transact runs fn in a transaction, which is rolled back after a failure or a panic.
 func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	c, err := s.takeWriter(ctx)
 	if err != nil {

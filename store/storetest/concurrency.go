@@ -27,6 +27,7 @@ func concurrencyCases() map[string]func(tester, Store) {
 
 const workers = 8
 
+// runTogether calls fn in all workers at once, and reports the errors.
 func runTogether(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup

@@ -18,7 +18,7 @@ type SentinelGroup struct {
 	*Redis           // the Sentinel
 }
 
-// The passwords differ, so that no test passes with a wrong password.
+// The passwords differ, so that a test fails if the client confuses them.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
