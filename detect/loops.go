@@ -144,7 +144,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 			return false
 		}
 	}
-	return !sameCall(lastSteps[0], lastSteps[1])
+	return !sameCall(lastSteps[0], lastSteps[1]) // one repeated call is a streak, not a cycle
 }
 
 // keepsStreak reports whether a streak of equal results continues after a user turn. For a shell, a file tool or a

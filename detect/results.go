@@ -15,6 +15,7 @@ type Results struct {
 	prompt promptQuotes
 }
 
+// callResult is a call with the text of the result, the key in the cache.
 type callResult struct {
 	tool, args, text string
 	flag             int8 // see Classify

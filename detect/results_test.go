@@ -16,7 +16,7 @@ type resultCase struct {
 	name, tool, args, text string
 	errorFlag              int8
 	want                   detect.Outcome
-	rule                   string // "" accepts any rule
+	rule                   string // prefix of the rule; "" accepts any rule
 }
 
 func checkResults(t *testing.T, cases []resultCase) {

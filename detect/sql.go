@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// sqlWords are the keywords that sqlNames removes.
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 

@@ -135,7 +135,8 @@ func stanceOf(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Folded words that make a title forbid an action.
+// Folded words in titles. A negation makes a title forbid an action, an affirmation changes nothing, and a condition
+// begins a clause before the action.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +

@@ -52,8 +52,8 @@ var boundsByKind = [numTextKinds]likeBounds{
 type textKind uint8
 
 const (
-	fromWords textKind = iota
-	fromErrors
+	fromWords  textKind = iota // the user's words
+	fromErrors                 // a tool error
 	numTextKinds
 )
 

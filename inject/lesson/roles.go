@@ -23,6 +23,7 @@ type roleForm struct {
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
+	// Alternatives for NAMES in the patterns: in tags, at the start of lines, and in square brackets.
 	const (
 		strictTags = `system|assistant|developer|human|user|tool_call|tool_result|function_calls?|system-reminder|start_of_turn|end_of_turn|antml:\w+`
 		tags       = strictTags + `|tools?|functions?|instructions?|prompt|invoke|parameters?|results?|thinking|think|s|sys|bos|eos|pad|unk|mask|sep|cls|bot|sop|eop|[gs]mask|` +
@@ -96,6 +97,7 @@ func neutralize(s string) string {
 	return strings.Join(kept, "\n")
 }
 
+// rewrite replaces each role form once.
 func rewrite(s string) string {
 	text, offsets := foldLookalikes(s)
 	for i := range roleForms() {

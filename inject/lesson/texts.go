@@ -105,7 +105,7 @@ func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []P
 	return unreadable
 }
 
-const maxParsers = 4
+const maxParsers = 4 // texts parsed at the same time
 
 func (t *Texts) parseAll(entries []*entry) {
 	slots := make(chan struct{}, maxParsers)
