@@ -5,8 +5,8 @@ import (
 	"precept/internal/session"
 )
 
-// insertAnswers inserts the results of the agent's /lesson commands. A control session gets no lessons, but answers. If
-// the request has no place for an answer, the answer waits for a later turn.
+// insertAnswers inserts the results of the agent's /lesson commands. Control sessions get answers, too, although they
+// get no lessons. If the request has no place for an answer, the answer waits for a later turn.
 func (w *work) insertAnswers() {
 	advertise := w.in.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {

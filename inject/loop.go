@@ -35,7 +35,7 @@ func (w *work) findLoops() (newLoops int64) {
 			state.WarnedCalls = make(map[string]bool)
 		}
 		state.WarnedCalls[l.CallID], w.rec.State.Dirty = true, true
-		if hasWarning { // a precept between the agent and this one has inserted the warning
+		if hasWarning { // another precept, between the agent and this one, has inserted the warning
 			continue
 		}
 		if !l.IsSecondWarning {

@@ -106,8 +106,9 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson matched earlier in the session, or was picked by the unit for a different kind
-// of match. Exact matches and matches by likeness have separate arms.
+// wasMatched reports whether the lesson matched earlier in the session, or the unit has picked it for the other kind of
+// match. Exact matches and matches by likeness (similar words) are measured separately, so a unit picks a lesson for
+// one kind only.
 func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	slug, otherSlug := h.Lesson.Slug, trial.LikenessSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
@@ -120,7 +121,7 @@ func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	return matched
 }
 
-// otherPreceptSlugs returns the lessons inserted by a precept between the agent and this one.
+// otherPreceptSlugs returns the lessons inserted by another precept, between the agent and this one.
 func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -227,7 +228,7 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 // estimateTokens assumes four bytes per token.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// availableBytes returns how many bytes the new picks may take in the block and the session. Withheld picks count like
+// availableBytes returns how many bytes the block and the session have left for new picks. Withheld picks count like
 // injected picks, so the size does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
@@ -237,8 +238,8 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 	return remaining
 }
 
-// totalFrameBytes returns the maximum size of the blocks without lessons. Each spot has at most one block, and there
-// are at most as many blocks as picks.
+// totalFrameBytes returns the maximum size of the new blocks' first and last lines. Each spot has at most one block,
+// and there are at most as many blocks as picks.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {

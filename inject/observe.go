@@ -106,7 +106,7 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 	return out
 }
 
-// startMeasuring starts measuring new picks, regardless of the random decisions.
+// startMeasuring starts measuring new picks, the withheld ones too.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	u.RecordActivity(w.input.Now)
 	for i := range picks {

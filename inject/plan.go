@@ -42,7 +42,7 @@ const (
 	SkipNoMatch   = "no_match" // no lesson has matched yet
 	SkipWithheld  = "withheld"
 	SkipNotPicked = "not_picked" // nothing was picked, because of expected benefit or budget
-	SkipEarlier   = "earlier"    // the provider has the earlier blocks, or the agent removed the messages
+	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider has or the agent removed
 )
 
 // Plan is the change to one request, without pointers into the request.

@@ -17,8 +17,9 @@ type Presentation struct {
 }
 
 type armEvidence interface {
-	// CautionEvidence returns two sums over the arm's sessions: how far rewards were above, and below, the rewards in
-	// sessions without the lesson. Both are 0 unless the difference is significant.
+	// CautionEvidence compares the arm's rewards with the rewards in sessions without the lesson. better measures how
+	// far rewards were higher with the lesson, and worse how far they were lower. Both are 0 unless the difference is
+	// significant.
 	CautionEvidence(arm trial.Arm) (better, worse float64)
 	// TrialBegan reports whether the planned trial has a rewarded session.
 	TrialBegan(arm trial.Arm, name string) bool
@@ -27,8 +28,9 @@ type armEvidence interface {
 // Present returns a lesson's current presentation. If p is not nil, evidence in p may turn advice into a caution;
 // counts in the lesson file are ignored.
 //
-// The arm for full text as advice is the slug with a hash of the text. Every other presentation adds a suffix. After
-// the first reward in a planned trial, the presentation stays until a person decides about the lesson.
+// If the full text is shown as advice, the arm is the slug with a hash of the text. For every other presentation, the
+// arm also has a suffix. After the first reward in a planned trial, the presentation stays until a person decides about
+// the lesson.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Presentation {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -62,7 +64,8 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	return s
 }
 
-// cautionSuffix marks a caution without the outcome failure in the lesson file.
+// cautionSuffix is the arm's suffix for a lesson shown as a caution although the outcome in the lesson file is not
+// "failure".
 const cautionSuffix = ".caution"
 
 // isCautionByCounts reports whether evidence makes the lesson a caution. A planned trial keeps the presentation,

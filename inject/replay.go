@@ -47,8 +47,8 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 }
 
 // needsInsertion reports whether this request lacks the block. A delta request contains only new items, and the
-// provider has the history with the blocks, so a block is missing only if the request that brought it is repeated.
-// Instructions are not stored, so a block in the instructions is always due.
+// provider has the history with the blocks, so a block is missing only if the request that brought it is repeated. The
+// provider does not keep instructions, so every request needs the blocks in the instructions.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
@@ -107,8 +107,9 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 // maxReinserted limits the blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts the blocks that a compaction removed, before the newest user message. A lesson edited since
-// then keeps the old text in the block, because the new text is a different arm (treatment).
+// reinsertCompacted inserts blocks again, before the newest user message, if the agent has compacted the conversation
+// (replaced old messages with a summary) and so removed the blocks. A lesson edited since then keeps the old text in
+// the block, because the new text is a different arm (treatment).
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return

@@ -57,7 +57,7 @@ type NearMissCounts struct {
 // LikenessCounts counts the sessions that a lesson would have matched by likeness only. Likeness is how much the user's
 // sentence resembles the lesson.
 type LikenessCounts struct {
-	Captured int               `json:"captured"` // captured sessions behind the thresholds; below lesson.LikeSessions no lesson matches by likeness
+	Captured int               `json:"captured"` // captured sessions that set the thresholds; no matches below lesson.LikeSessions
 	Injected bool              `json:"injected"` // may be injected by likeness; false means only suggested
 	Sessions int               `json:"sessions"`
 	Examples []LikenessExample `json:"examples"` // by descending score

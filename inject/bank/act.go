@@ -237,7 +237,8 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 	})
 }
 
-// moveToArchive names the archived file after the unique slug.
+// moveToArchive returns the change that moves a lesson to the archive. The archived file is named after the slug, so
+// that getArchived can find it.
 func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {

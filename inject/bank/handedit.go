@@ -17,7 +17,7 @@ const (
 
 const (
 	maxHandEdits   = 64      // edits logged per RecordEdits call
-	maxUnlogged    = 500     // maximum number of lessons without an event; a directory with more is a copy
+	maxUnlogged    = 500     // lessons without an event; with more, the directory is a copy, and none is logged
 	maxCompleteLog = 2000    // a longer log may lack the oldest events
 	allEvents      = 1 << 20 // more than every log has
 )

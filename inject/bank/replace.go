@@ -13,8 +13,8 @@ import (
 // maxLessons limits how many lessons a bank has. A directory has the same limit.
 const maxLessons = 50_000
 
-// Replace replaces all lessons by texts, except archived lessons. It returns the changed lessons' events and the
-// checks' findings. If the checks refuse a text, nothing changes.
+// Replace replaces all unarchived lessons with texts. It returns the changed lessons' events and the checks' findings.
+// If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)

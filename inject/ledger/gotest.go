@@ -112,8 +112,8 @@ func (p *goPackage) readLine(at int, text string) {
 	}
 }
 
-// readBelow reads the lines below a message's start. Assertion libraries print "Error: Not equal:", then the expected
-// and the actual value.
+// readBelow reads a line after the first line of a test's message. Assertion libraries print "Error: Not equal:", then
+// the expected and the actual value.
 func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {

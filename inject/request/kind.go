@@ -74,7 +74,7 @@ type table struct {
 	kinds      []KindInfo
 	classes    map[string][]string
 	vocabulary vocabulary
-	courtesy   element
+	courtesy   element // words that may precede a request, such as "please" or "can you"
 	patterns   []pattern
 	byWord     [][]int         // by word number, the patterns that can begin with the word
 	byShape    map[shape][]int // patterns that can begin with a word of this shape
@@ -160,7 +160,7 @@ type search struct {
 	table   *table
 	found   []KindMatch
 	tokens  []token // tokens in the current sentence
-	numbers []int   // memory for the tokens' numbers
+	numbers []int   // backing array for the numbers in tokens
 	steps   int
 }
 

@@ -197,8 +197,9 @@ func (r *Registry) EncodeChanged(change func(list []RegisteredSection) ([]Regist
 	return append(out, '\n'), nil
 }
 
-// Advance ends measurements with a verdict, and starts the next, so that at most atOnce run. verdict returns "" for a
-// measurement that continues. changed reports whether the list changed.
+// Advance ends the measurements that have reached a verdict, and starts queued measurements, so that at most atOnce
+// sections are measured at the same time. verdict returns "" for a measurement that continues. changed reports whether
+// the list changed.
 func Advance(list []RegisteredSection, atOnce int, now time.Time, verdict func(*RegisteredSection) string) (changed bool) {
 	measuring := 0
 	for i := range list {
