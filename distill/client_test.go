@@ -77,7 +77,8 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	}
 }
 
-// The server asks the client to wait, within limits. A permanent error is returned at once.
+// Some servers say how long to wait (Retry-After), and the client waits at most five minutes. After a permanent error,
+// the client does not retry.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {
@@ -160,7 +161,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 }
 
-// Replicas must not send their retries to a server at the same moment.
+// Without random waits, several replicas would send their retries at the same moment.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
@@ -226,7 +227,7 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	}
 }
 
-// The server refuses temperature or cache_control.
+// The server refuses one parameter, temperature or cache_control. The other one stays in the next request.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}

@@ -21,7 +21,8 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// If there are too few sessions to compare, the lesson is proposed.
+// Advice has no benefit if the failure ends as often in sessions that did not follow the advice. If too few sessions
+// did not follow it, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
@@ -85,7 +86,7 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	}
 }
 
-// The previous call did not cause the success, or the user's text is about a different program.
+// In these cases, the session does not show why a call worked, or no call worked.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

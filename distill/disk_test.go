@@ -11,7 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions and lessons in memory.
+// This test stores sessions and lessons on the disk. The other tests keep both in memory.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(f *fixture) *fixture {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: f.clock})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The lesson must not contain the value.
+// The lesson describes the accepted value's form, such as "a list", and must not contain the value.
 func TestLessonNamesAcceptedForm(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, form string }{
 		{"digits for a word", `"four"`, `"4"`, "a-whole-number"},

@@ -47,7 +47,7 @@ func draftWithAdvice(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// Thirty sessions by one caller are not enough.
+// One caller can send any number of sessions, so even thirty sessions by one caller start no trial.
 func TestTrialNeedsTwoCallers(t *testing.T) {
 	honest := draftWithAdvice("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) callerSession {
@@ -87,7 +87,8 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 }
 
-// The agent or the user states the advice, and tools return texts on the same subject.
+// The agent or the user states the advice before a tool returns text about the same subject, so no tool dictated the
+// advice.
 func TestHonestAdviceStartsTrial(t *testing.T) {
 	for _, tc := range []struct {
 		title, advice string

@@ -20,7 +20,8 @@ func bashCall(command, output string, code int) event {
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// The agent skips a check or discards work. A lesson may only repair the cause.
+// In each case, the agent gets rid of an error by skipping a check or discarding work. A lesson must not advise this,
+// only a repair of the cause.
 func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a hook skipped", "mend-what-a-commit-hook-reports", []event{

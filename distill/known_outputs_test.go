@@ -50,7 +50,8 @@ func readKnownOutputs(t *testing.T) []knownOutput {
 	return list
 }
 
-// The lesson must match the error in the output. Each failure in known.json has an output.
+// Each known failure in known.json has an output in testdata/known.txt. The output must give the failure's lesson, and
+// the lesson's triggers must match the output's error.
 func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	for _, o := range readKnownOutputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
@@ -99,7 +100,8 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// Long results, results with exit code 0, and results from tools that may only read a file do not count.
+// A failure message in a long result, in a result with exit code 0, or in a result from a tool that may have read a
+// file is not a failure.
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

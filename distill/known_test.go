@@ -21,7 +21,8 @@ func failureAndFix(command, result, fix string) []event {
 	return []event{user("Do it."), run(command, result), run(fix, "done")}
 }
 
-// A printed file may contain failure messages.
+// The command fails with the result, and then the fix works. slug is the expected lesson, or "" for none, as when a
+// command only prints a file that contains a failure message.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, tc := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -94,7 +95,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// A later command that only reads does not replace the rejected command.
+// The lesson also names the command that succeeded after the rejection, unless that command only reads.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)
@@ -107,7 +108,8 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The agent wrote no text. The lesson may contain an option's value only if it is numeric.
+// The user's text refers to the agent's calls, because the agent wrote no text. The lesson contains an option's value
+// only if the value is a number.
 func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -168,7 +170,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	}
 }
 
-// An agent that repeats the advice must not match the lesson.
+// The advice must not contain a trigger, because an agent that repeats the advice would then match the lesson again.
 func TestKnownFailureAdviceFitsBlockAndMatchesNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A rule with a misspelt name would use an empty list.
+// wordList returns an empty list for a misspelt name, so the test compares the names in the rules with lists.txt.
 func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")

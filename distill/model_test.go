@@ -114,7 +114,8 @@ func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// The three requests ask for opinions on the received lessons, for the outcome, and for new lessons.
+// The judge gets three requests: for opinions on the lessons that the session got, for the outcome, and for new
+// lessons.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -391,7 +392,7 @@ func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	}
 }
 
-// A judge that fails on every session ends the run.
+// Only a judge that fails on every session ends the run with an error.
 func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	for _, text := range []string{"One thing", "THE POISON", "Another thing"} {
@@ -585,7 +586,7 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	}
 }
 
-// The beginning, the end and the parts around failures remain in the prompt.
+// In a long session, the prompt has the beginning, the end and the parts around failures.
 func TestPromptShortensLongSession(t *testing.T) {
 	events := []event{user("FIRST")}
 	for i := range 200 {
@@ -631,7 +632,8 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 	}
 }
 
-// Harnesses add templates to users' requests.
+// Harnesses put templates around users' requests. Words that occur only in the templates do not make a trigger too
+// broad.
 func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	const template = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
 	f := newFixture(t)
@@ -672,7 +674,7 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	}
 }
 
-// A provider can then cache the system message.
+// A provider can cache a system message that is equal in all requests.
 func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {

@@ -63,7 +63,8 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	}
 }
 
-// The store has one tenant.
+// Even in a store with one tenant, where lessons quote the organisation's words, secrets and personal data are left
+// out.
 func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	for _, tc := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
@@ -164,7 +165,8 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 	}
 }
 
-// The bank first accepts no lesson, and then the store gets a second tenant.
+// The draft is made while the store has one tenant, but the bank is full. When the bank accepts lessons again, the
+// store has a second tenant.
 func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	f := newFixture(t)
 	event := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
@@ -183,7 +185,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// The values may be nested in the arguments.
+// The lesson omits the values in a call's arguments, nested values too.
 func TestLessonOmitsValuesOfCall(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
@@ -195,7 +197,8 @@ func TestLessonOmitsValuesOfCall(t *testing.T) {
 	}
 }
 
-// The value may be inside a list.
+// The parameter for the offered value is inside a list. If the next call uses a value that the error does not offer,
+// there is no lesson.
 func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {

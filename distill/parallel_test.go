@@ -100,7 +100,7 @@ func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	}
 }
 
-// The server reports no tokens, or an impossible number.
+// The server reports no token counts or impossible ones, and the budget still ends the run.
 func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{

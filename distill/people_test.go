@@ -6,7 +6,7 @@ func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// The project's names for programs, targets and values are private.
+// Lessons contain no private words, such as the project's names for programs, targets and values.
 func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{

@@ -45,7 +45,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// The reason states what kind of data the draft has.
+// The reason for the refusal says what kind of session data the draft contains.
 func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},

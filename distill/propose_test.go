@@ -122,7 +122,8 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	}
 }
 
-// A draft for an approved lesson is merged into the lesson, and a different tenant gets the draft.
+// A rejected or archived lesson is not proposed to the same tenant again, but a different tenant gets the draft. A
+// draft equal to an approved lesson is merged into the lesson.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -170,7 +171,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// Sessions in one run do not count, and a paused lesson stays paused.
+// Two sessions in one run do not start a trial, and a paused lesson stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
 	for name, tc := range map[string]struct {

@@ -2,7 +2,7 @@ package distill_test
 
 import "testing"
 
-// The change must explain why the call succeeds.
+// If a call succeeds after a change that does not explain the success, there is no lesson.
 func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 	for name, c := range map[string]ruleCase{
 		"expected form quoted from the error": {

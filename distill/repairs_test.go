@@ -93,7 +93,7 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// Each case beyond a limit has a similar case within the limit.
+// Each case beyond a limit has a counterpart within the limit, which gives a lesson.
 func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"second lookup for the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{

@@ -32,8 +32,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// The options limit a run to sessions after a time or to closed sessions. The progress counts sessions without content,
-// but Read does not count them.
+// Options limit a run to sessions after a time or to closed sessions. Options.Progress also counts sessions without
+// content, and Summary.Read does not.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")

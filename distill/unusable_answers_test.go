@@ -59,7 +59,8 @@ func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	checkEqual(t, "Failed and SetAside after a new turn in one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// The run also asks about two other tenants' sessions. The first tenant then gets the rest of the budget.
+// The first tenant's sessions would use up the budget alone. The run also asks about the other two tenants' sessions,
+// and then spends the rest on the first tenant.
 func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {

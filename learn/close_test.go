@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// Otherwise sessions with early rewards would be counted first.
+// If a session closed when a reward arrives, sessions with early rewards would be counted first.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -123,7 +123,8 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
-// Only the rewards at close and the late rewards are counted differently.
+// Late feedback leads to the same counters as early feedback, except for the counts of rewards at close and after
+// close.
 func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return userScore(id, minute, y) }
@@ -269,7 +270,7 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 	}
 }
 
-// Otherwise the session would be due forever.
+// A session with a damaged row must close, because an open session would be due forever.
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -317,7 +318,8 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 	}
 }
 
-// The later correction uses the assignment stored by the other replica.
+// The other replica closes the session first. A later correction starts from the assignment that the other replica
+// stored.
 func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

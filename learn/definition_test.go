@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Late feedback corrects the counters under the session's definition at close.
+// Late feedback on a session changes the counters for the reward definition with which the session closed.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

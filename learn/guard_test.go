@@ -290,7 +290,8 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// Otherwise the close would write samples for a deleted session.
+// Forget waits until the close is done. If both ran at the same time, the close could write samples for the deleted
+// session.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

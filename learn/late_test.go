@@ -93,7 +93,7 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// The row is missing after a crash between the two writes.
+// After a crash between writing an exchange and writing the row, the session has an exchange and no row.
 func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

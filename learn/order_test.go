@@ -47,7 +47,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// The running maxima and the reward counts at and after close do depend on the order, and are ignored.
+// The maxima and the counts of rewards at close and after close depend on the order, and the test ignores them.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })

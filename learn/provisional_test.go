@@ -13,7 +13,8 @@ import (
 
 var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson in newAssignment
 
-// The report's counters count a session only when it closes.
+// Open sessions' rewards change the chooser's beliefs, but the report's counters include a session only after it
+// closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -77,7 +77,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 }
 
-// LoadAndEvict runs 20 times a second, so one call must not visit all tenants.
+// The learner calls LoadAndEvict 20 times a second, so one call must not check all tenants.
 func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -116,7 +116,8 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// A caller would count a write without an error as stored.
+// After the Redis user is deleted, every call must return an error, because callers count a write without an error as
+// stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

@@ -94,7 +94,7 @@ evidence:
 Look first.
 `
 
-// The watcher gets the change before the next poll.
+// The watcher polls only once an hour, so it can learn of the change only from the published message.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)

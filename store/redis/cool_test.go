@@ -98,7 +98,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// More sessions were last seen at the same time than one DeleteExchanges step examines.
+// One DeleteExchanges step examines fewer sessions than were last seen at the same time.
 func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -151,7 +151,7 @@ func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	checkExchanges(0, 2)
 }
 
-// The samples are rebuilt from the exchanges at the next settlement.
+// The exchanges of an unsettled session are kept, because the next settlement builds the samples again from them.
 func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)

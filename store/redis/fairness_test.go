@@ -122,7 +122,7 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	}
 }
 
-// Reads over all sessions skip an unlisted tenant.
+// Each shard lists the tenants with sessions in the shard. Reads over all sessions read only listed tenants.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)

@@ -120,7 +120,8 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	check("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// PurgeParked reads a list of tenants with parked feedback (feedback on unknown sessions).
+// PurgeParked deletes old parked feedback (feedback on sessions not stored yet), and reads only tenants in a list. Park
+// adds a tenant that is missing in the list.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

@@ -166,7 +166,7 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A replica with the current position does not read the tenant's data again.
+// A replica reads a tenant's data again only if the position has changed.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

@@ -178,7 +178,8 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 	}
 }
 
-// With quadratic cost, this test would take minutes.
+// The test has many keyspaces: if the merge took time proportional to the square of the count, the test would take
+// minutes.
 func TestWalkMergesManyKeyspaces(t *testing.T) {
 	const keyspaces = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})

@@ -26,7 +26,8 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// The old layout's keys t and frozen stay, because they make calls with the old layout fail.
+// The migration deletes all keys in the old layout except t and frozen. These two make calls that still use the old
+// layout fail.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -74,7 +75,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	}
 }
 
-// Progress prints without a lock.
+// MigrateOptions.Progress needs no lock, because Migrate never makes two calls at the same time.
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
@@ -97,7 +98,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	}
 }
 
-// The values change after the tenant was copied, but before the migration ends.
+// The test changes values after the migration has copied the tenant and before it ends.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -69,7 +69,8 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// An earlier release's store keeps one shard for each tenant.
+// A store keeps the shard count with which it was created. A store from an earlier release keeps one shard for each
+// tenant.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {

@@ -124,7 +124,7 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Writes may have been lost by the failover.
+// The epoch must change, because the failover may have lost writes.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)
