@@ -50,7 +50,7 @@ func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 	assertMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
-// An empty result stands for the unchanged input.
+// An empty result means that the input must not change.
 func TestSecretInNameValuePairIsRedactedInJSON(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -50,8 +50,8 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// assertMarked fails the test unless Text replaces only the value between < and > by a placeholder for the kind. A text
-// without marks must not change.
+// assertMarked fails the test unless Text replaces only the value between < and > with a placeholder for the kind. A
+// text without marks must not change.
 func assertMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -25,7 +25,8 @@ func TestSecretIsRedactedInHTMLAndMails(t *testing.T) {
 	}
 }
 
-// Soft line breaks belong to quoted-printable. Lines in other text stay separate.
+// In quoted-printable text, = at a line's end is a soft line break, which joins two lines. Lines in text that is not
+// quoted-printable stay separate.
 func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
@@ -70,7 +71,7 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 	}
 }
 
-// A web form's rules, such as min:8, and messages in such a list are kept.
+// In a list under the name "password", a web form's rules (such as min:8) and messages are kept.
 func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{

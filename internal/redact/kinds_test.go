@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a test flag
 
-// want returns the expected redaction. An empty out stands for the unchanged input.
+// want returns the expected redaction. An empty out means that the input must not change.
 func (e example) want() string {
 	if e.out == "" {
 		return e.in

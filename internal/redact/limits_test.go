@@ -17,7 +17,7 @@ func assertKept(t *testing.T, texts ...string) {
 	}
 }
 
-// assertRedacted fails the test unless Text replaces a value in each text by the kind's placeholder.
+// assertRedacted fails the test unless Text replaces a value in each text with the kind's placeholder.
 func assertRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -80,7 +80,7 @@ func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YWFh", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// The text's end may be a cut, so a short key suffices there.
+// The text may have been cut inside the key, so the first half of a key is enough at the end.
 func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// expandMarks replaces {a32} by 32 letters and digits, and {u} by a UUID. expandMarks is deterministic.
+// expandMarks replaces {a32} with 32 letters and digits, and {u} with a UUID. expandMarks is deterministic.
 func expandMarks(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The kind "" stands for other names.
+// The kind "" means that the name is not a secret's name.
 func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a string, a message, or a list of parts. Other JSON counts as text. A correction without text is
+// A correction is a string, a message, or a list of parts. Other JSON is used as the text. A correction without text is
 // ignored.
 func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	for correction, want := range map[string]string{
@@ -98,7 +98,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 	}
 }
 
-// Without a rating, the label is acceptable.
+// Without a rating, the quality label is "acceptable".
 func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
 	s.session.IsFailure = isFailure

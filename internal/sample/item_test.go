@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Lessons are matched against this text, without the text that agents add.
+// Lessons are matched against the user text, which does not include the text that agents add.
 func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
@@ -187,8 +187,8 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	}
 }
 
-// Each reply is one event, although the next request repeats the reply. A call has only its first result, and a result
-// without a call is omitted.
+// Each reply is one event, although the next request repeats the reply. If a call has several results, the event holds
+// the first. A result without a call is omitted.
 func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "It is a."},

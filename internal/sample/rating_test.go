@@ -176,7 +176,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	}
 }
 
-// The sample has only the score of feedback on an opted-out turn.
+// If feedback is on an opted-out turn, the sample has the score, but no text from the feedback.
 func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{

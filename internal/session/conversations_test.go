@@ -22,8 +22,8 @@ type dialogue struct {
 	id       session.ID // first request's session
 }
 
-// simulation simulates agents with one credential. stored holds sessions by echo key: the hash of an id or a text that
-// an agent sends back.
+// simulation simulates agents with one credential. stored maps echo keys (hashes of ids and texts that agents send
+// back) to sessions.
 type simulation struct {
 	*rapid.T
 	th        *session.Threader
@@ -107,7 +107,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
-				t.Fatalf("%s: got session %s by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
+				t.Fatalf("%s: got session %s, found by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -118,7 +118,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				o.dialogues = append(o.dialogues, x)
 				r := o.resolve(x)
 				if x.id = r.ID; !r.New || slices.ContainsFunc(o.dialogues, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
-					t.Fatalf("first request: got session %s by %s, want a new session", r.ID, r.Method)
+					t.Fatalf("first request: got session %s (found by %s), want a new session", r.ID, r.Method)
 				}
 			},
 			"answer": func(t *rapid.T) {

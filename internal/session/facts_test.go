@@ -10,15 +10,15 @@ import (
 	"precept/internal/session"
 )
 
-// Each reply's tokens count, although the repeated turn counts once.
+// A repeated turn is counted once, but each reply's tokens are added.
 func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	t.Parallel()
 	var f session.Facts
-	add := func(turn, failed int) {
+	add := func(turn, failedResults int) {
 		x := sample.Exchange{Turn: turn, At: time.Unix(int64(turn), 0)}
 		x.Reply.OutputTokens = 10
-		if failed > 0 {
-			x.ResultJudgements = &sample.ResultJudgements{Results: failed, Failed: make([]int, failed)}
+		if failedResults > 0 {
+			x.ResultJudgements = &sample.ResultJudgements{Results: failedResults, Failed: make([]int, failedResults)}
 		}
 		f.Add(&x)
 	}
@@ -27,7 +27,7 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(2, 2)
 	add(2, 2)
 	add(3, 1)
-	add(2, 2) // late attempt
+	add(2, 2) // arrives late
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
 		t.Errorf("got %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
 	}
@@ -45,7 +45,8 @@ func TestFactsNameFailedReplies(t *testing.T) {
 	}
 }
 
-// A preamble counts only if there is nothing else.
+// A preamble is a message that a harness sends before the user's request. FirstWords returns a preamble only if the
+// request contains nothing else.
 func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 	t.Parallel()
 	const preamble = `This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday.`

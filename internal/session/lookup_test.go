@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// storedThreader is a threader with a session store by echo key, the hash of an id or a text that an agent sends back.
+// storedThreader is a Threader with a store that maps echo keys (hashes of ids and texts that agents send back) to
+// sessions.
 type storedThreader struct {
 	*testing.T
 	th        *session.Threader
@@ -102,7 +103,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 			return found
 		})
 		if r.ID != tc.want || r.Method != session.ByEcho || r.New || r.Name != "" {
-			t.Errorf("%s: got session %s by %s (New = %v, Name = %q), want %s by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, tc.want)
+			t.Errorf("%s: got session %s, found by %s (New = %v, Name = %q), want %s, found by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, tc.want)
 		}
 	}
 }
@@ -155,10 +156,10 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	}
 	st.reply(split, callReply(randomCallID(2)))
 	if next := st.resolve(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
-		t.Errorf("new session's next turn: got session %s by %s, want %s", next.ID, next.Method, split.ID)
+		t.Errorf("new session's next turn: got session %s (found by %s), want %s", next.ID, next.Method, split.ID)
 	}
 	if next := st.resolve(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
-		t.Errorf("first session's next turn: got session %s by %s, want %s", next.ID, next.Method, first.ID)
+		t.Errorf("first session's next turn: got session %s (found by %s), want %s", next.ID, next.Method, first.ID)
 	}
 }
 
@@ -172,7 +173,7 @@ func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 		st.reply(*x, wire.Reply{Text: "Done."})
 	}
 	if next := st.resolve(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
-		t.Errorf("next turn: got session %s by %s, want %s", next.ID, next.Method, r.ID)
+		t.Errorf("next turn: got session %s (found by %s), want %s", next.ID, next.Method, r.ID)
 	}
 }
 
@@ -186,7 +187,7 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 		st.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		st.th.RecordEnd(side, complete, st.now)
 		if next := st.resolve(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
-			t.Errorf("summary with Complete = %v: got session %s by %s; same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
+			t.Errorf("summary with Complete = %v: got session %s (found by %s); same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
 	}
 }
@@ -197,14 +198,14 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	truncated := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	st.restart()
 	if next := st.resolve(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
-		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
+		t.Errorf("truncated history: got session %s, found by %s (New = %v), want %s, found by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	st.restart()
 	for k := range st.stored { // a second session with the same first message
 		st.stored[k] = append(st.stored[k], sessionID("another"))
 	}
 	if next := st.resolve(session.Claim{}, truncated); next.ID == r.ID || !next.New {
-		t.Errorf("truncated history in two sessions: got session %s by %s, want a new session", next.ID, next.Method)
+		t.Errorf("truncated history in two sessions: got session %s (found by %s), want a new session", next.ID, next.Method)
 	}
 }
 
@@ -262,7 +263,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	inFlight := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
 	st.resolve(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
 	if repeated := st.resolve(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
-		t.Errorf("declared retry in a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
+		t.Errorf("declared retry in a later turn: got session %s (found by %s), want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
 	if third := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("retry with a third result: got session %s, want a new session", third.ID)

@@ -40,7 +40,7 @@ func sessionID(name string) session.ID {
 	return session.IDOf("default", session.NamespaceSession, name)
 }
 
-// If two conversations have such a call, sure is false.
+// A tool call with the sub-agent's task identifies the caller. If two conversations have such a call, sure is false.
 func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}

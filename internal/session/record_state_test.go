@@ -151,8 +151,8 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	}
 }
 
-// An unknown value opts out of learning only. The agent is the start of the User-Agent. The parser drops a tag above 64
-// bytes.
+// An unknown header value only opts out of learning. Without a header for the agent, the name is the first product in
+// the User-Agent. Tags above 64 bytes are dropped.
 func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -252,7 +252,7 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 		r := st.reply(st.resolve(session.Claim{}, userMessage("the plan was: one")), tc.rep)
 		next := st.resolve(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
 		if (next.ID == r.ID) != tc.want {
-			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, tc.want)
+			t.Errorf("%s: got same session = %v (found by %s), want %v", name, next.ID == r.ID, next.Method, tc.want)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 		{"fewer tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b")), "", none, true, ""},
 		{"one more tool, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b", "c", "d")), "", none, true, ""},
 		{"one more tool, a different system prompt and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
-		{"matched by Signs.Side", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
+		{"recognised by SideKind", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
@@ -157,7 +157,8 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	}
 }
 
-// After the handoff, an agent without tools sends the handoff call's result.
+// In a handoff, an agent passes the conversation to another agent by a tool call. Here the second agent has no tools,
+// and sends the call's result.
 func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}

@@ -28,7 +28,8 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// System prompts do not count. The result is true for a session without a turn, and for a request without history.
+// A shared system prompt is not enough. The result is true for a session without a turn, and for a request without
+// history.
 func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {

@@ -73,7 +73,7 @@ func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	parent, c = resolve(second)
 	repeated, ok := th.ResolveSubagent(parent, c, false, testStart, nil)
 	if !ok || repeated.ID != sub.ID || repeated.Method != session.ByEcho {
-		t.Errorf("sub-agent's next turn: got session %v by %s, ok = %v, want %v by echo, true", repeated.ID, repeated.Method, ok, sub.ID)
+		t.Errorf("sub-agent's next turn: got session %v (found by %s), ok = %v, want %v (found by echo), true", repeated.ID, repeated.Method, ok, sub.ID)
 	}
 	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != leader.ID {
 		t.Errorf("parent's next request: got session %s, want %s", next.ID, leader.ID)
@@ -92,10 +92,10 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
 	failed := open(userMessage("go"), reply, userMessage("once more"))
 	th.RecordEnd(failed, false, testStart)
-	// The first message was rewritten: only the reply connects the request with the session.
+	// The agent rewrote the first message, so only the reply connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("failed request: got session %s, next request: got session %s (by %s), want %s for both", failed.ID, next.ID, next.Method, start.ID)
+		t.Errorf("failed request: got session %s, next request: got session %s (found by %s), want %s for both", failed.ID, next.ID, next.Method, start.ID)
 	}
 	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
 		t.Error("a different request joined a session with a request in progress, want a new session")

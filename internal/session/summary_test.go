@@ -106,7 +106,7 @@ func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	f.assertSameSession("session with a failed request", b, f.resolve(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
-// A very long line has a key, and so has a pair of long lines.
+// A line of minLoneSummaryLine bytes has a key, and two successive lines of minSummaryLine bytes have a key together.
 func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)

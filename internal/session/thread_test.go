@@ -103,14 +103,14 @@ func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: 
 func (f *fixture) assertSameSession(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID != b.ID {
-		f.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", subject, a.ID, a.Method, b.ID, b.Method)
+		f.t.Errorf("%s: got session %s (found by %s) and session %s (found by %s), want the same session", subject, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
 func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID == b.ID {
-		f.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", subject, a.ID, a.Method, b.Method)
+		f.t.Errorf("%s: got the same session %s (found by %s and by %s), want different sessions", subject, a.ID, a.Method, b.Method)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 			r := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
 			f.assertSameSession(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
-				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
+				t.Fatalf("turn %d: got %+v, want the known session, found by echo", i, r)
 			}
 		}
 	}
@@ -426,7 +426,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				for i := range lists {
 					r := f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 					if r.ID != newest[i].ID {
-						t.Errorf("%s, %s: turn %d in conversation %d: got session %s by %s, want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
+						t.Errorf("%s, %s: turn %d in conversation %d: got session %s (found by %s), want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
 					newest[i] = r
 				}
@@ -618,7 +618,7 @@ func BenchmarkResolve(b *testing.B) {
 				b.Fatal(err)
 			}
 			if got := threads.Resolve(scope, Claim{}, req, noon, nil); got.ID != r.ID {
-				b.Fatalf("got session %s by %s, want %s", got.ID, got.Method, r.ID)
+				b.Fatalf("got session %s (found by %s), want %s", got.ID, got.Method, r.ID)
 			}
 		}
 	})

@@ -97,7 +97,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	}
 }
 
-// Only the first request's match is ambiguous.
+// The first request fits both sessions. Then the second request can only belong to the other session.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))

@@ -72,7 +72,7 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 }
 
 // A release with format version 1 expects a string under "unit". If such a release could decode the record, it would
-// replace the record by an empty one.
+// replace the record with an empty one.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -125,7 +125,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-// emptyToNil replaces empty slices and maps by nil, because JSON omits them.
+// emptyToNil replaces empty slices and maps with nil, because JSON omits them.
 func emptyToNil(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // other kinds contain no slice or map
 	case reflect.Struct:

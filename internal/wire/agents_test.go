@@ -53,7 +53,7 @@ func TestParseTextResult(t *testing.T) {
 	}
 }
 
-// If no earlier call has this id, the call id is the tool's name.
+// If no earlier call has the value of "id", the call id is the tool's name.
 func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -94,7 +94,7 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	}
 }
 
-// A prefix must not begin with an earlier format's prefix.
+// The first format with a matching prefix is used, so a prefix must not begin with an earlier format's prefix.
 func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -144,7 +144,8 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Echo keys recognise a returned reply: "c:" and a call id, "i:" and an item id, or "t:" and a hash.
+// An agent sends replies back with the next request. An echo key identifies a reply: "c:" and a call id, "i:" and an
+// item id, or "t:" and a hash.
 func TestEchoKeysOfItems(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -50,7 +50,7 @@ func drawConversation(t *rapid.T, d Dialect) []byte {
 		case Messages, NoDialect:
 			forms = []string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%i","content":"%w"},{"type":"text","text":"%w"}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"%i","name":"f","input":{}}]}`}
 		}
-		if i == 0 { // some lists begin so
+		if i == 0 { // some lists begin with a user message
 			forms = append(forms, `{"role":"user","content":"%w"}`)
 		}
 		items = append(items, strings.NewReplacer("%w", word, "%i", id).Replace(rapid.SampledFrom(forms).Draw(t, "form")))

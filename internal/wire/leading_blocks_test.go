@@ -51,7 +51,7 @@ func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	}
 }
 
-// The key equals the key for the reply with this step.
+// The newest step and the reply that contained the step have the same key.
 func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)

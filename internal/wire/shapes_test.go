@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// describeItems formats each item as a letter for the role (other, system, user, assistant, tool), "+" if the item
-// accepts text, the text, calls and results, and after "@" the calls answered by the provider. After a result, "!"
-// means that the result accepts no text, a number is IsError, and "*" means images or files.
+// describeItems formats each item: the first letter of the role (other, system, user, assistant, tool), "+" if precept
+// can insert text, the text, the calls, the results, and "@" with the id of a call that the provider answered. A result
+// ends with "!" if precept cannot insert text, with 1 or -1 for IsError, and with "*" for images or files.
 func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {

@@ -146,7 +146,8 @@ func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
 	}
 }
 
-// Splice writes a new member as "system" :"x". Strip could not distinguish a client's member with this space.
+// Splice writes a new member as "system" :"x". If the client's member has the same space, Strip cannot distinguish the
+// two.
 func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 	for _, tc := range []struct {
 		name        string

@@ -32,7 +32,7 @@ func newConversation(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// @ is the user's request.
+// In each message, @ is the user's request.
 func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newScriptedChat starts a message at each line with "U " (user) or "A " (assistant). Three apostrophes stand for a
-// code fence.
+// newScriptedChat starts a message at each line with "U " (user) or "A " (assistant). Three apostrophes mean a code
+// fence.
 func newScriptedChat(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string

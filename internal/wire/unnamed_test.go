@@ -19,7 +19,7 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// precept generates an id for each result. Find returns no place in a list without this result.
+// precept generates an id for each result. In a list without the result, Find finds nothing.
 func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
