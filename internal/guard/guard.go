@@ -48,7 +48,7 @@ type Options struct {
 	SetAsideCount *atomic.Int64 // counts SetAside calls; may be nil
 }
 
-// Marks stores the marks.
+// Marks is a store for the marks on sessions and exchanges where a step panicked.
 type Marks interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, limit int) (int, error)

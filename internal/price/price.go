@@ -32,7 +32,7 @@ type Entry struct {
 	Price   Price
 }
 
-// Table holds prices. The first matching entry applies.
+// Table holds prices. A model's price is in the first entry with a matching pattern.
 type Table struct {
 	Entries     []Entry
 	Fallback    *Price // for other models; nil means unknown

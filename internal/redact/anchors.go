@@ -17,7 +17,7 @@ type anchor struct {
 // text.
 type prefix struct {
 	text       string
-	bodyStart  string // must follow text; counts towards minBytes
+	bodyStart  string // must follow text; included in minBytes
 	class      uint16 // class for the bytes after the prefix
 	minBytes   int
 	needsDigit bool

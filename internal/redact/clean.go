@@ -41,8 +41,9 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 // Misses returns how many look-ups did not find the text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns a text's cache key and digest. The cache compares digests, so that a crafted text cannot pass for a
-// different text. Key and digest depend on personal, because a text without secrets may contain personal data.
+// digest returns a text's cache key and digest. The cache compares digests, so a crafted text with another text's key
+// is not mistaken for that text. Key and digest depend on personal, because a text without secrets may contain personal
+// data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {

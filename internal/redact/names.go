@@ -26,7 +26,7 @@ const (
 func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
 
 func (c keyClass) kind() kind {
-	switch c { //nolint:exhaustive // the rest are plain secrets
+	switch c { //nolint:exhaustive // any other class is a plain secret
 	case awsClass:
 		return awsKey
 	case azureClass:
@@ -74,8 +74,7 @@ func classOfWord(w []byte) keyClass {
 	return class
 }
 
-// labelsPassword reports whether a lower-case name stands for a message about passwords: forgot_password,
-// invalidPassword.
+// labelsPassword reports whether a lower-case name names a message about passwords: forgot_password, invalidPassword.
 func labelsPassword(name []byte) bool {
 	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
 		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {
@@ -94,14 +93,14 @@ type ending struct {
 
 type endings struct {
 	byLast [256][]ending
-	secret [alphabetLen][alphabetLen]uint32 // by the last two letters; bits stand for the letters before
+	secret [alphabetLen][alphabetLen]uint32 // by the last two letters; one bit for each possible letter before them
 }
 
 //nolint:gochecknoglobals // written once here, read only
 var nameEndings = func() (t endings) {
 	for _, row := range []struct {
 		class keyClass
-		names string // the first match decides; = marks a whole name
+		names string // the first matching row decides; = means that the whole name must match
 	}{
 		{noClass, "=pass bypass compass"},
 		{noClass, "publickey publickeytoken pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},

@@ -73,7 +73,7 @@ func (r *Redactor) Text(s string) string {
 }
 
 // Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, nil for none. A
-// repeated value counts each time.
+// repeated value is counted each time.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {

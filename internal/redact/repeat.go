@@ -21,7 +21,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 		value = value[bytes.IndexByte(value, ':')+1:]
 	}
 	if len(value) > maxKnownBytes {
-		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the other half is for short secrets
+		if len(r.knownSecrets) >= maxKnownSecrets/2 { // keep half of the entries for short secrets
 			return
 		}
 		value = value[:maxKnownBytes]

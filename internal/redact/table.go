@@ -2,8 +2,9 @@ package redact
 
 import "bytes"
 
-// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and an SQL INSERT. A secret's name in
-// the heading marks the column. A Kubernetes Secret manifest counts as a table without a heading.
+// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and an SQL INSERT. If a heading
+// contains a secret's name, the column's values are secrets. A Kubernetes Secret manifest is read as a table without a
+// heading.
 
 type column struct {
 	index int // number of fields before the column

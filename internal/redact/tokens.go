@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// token matches a vendor's key: a prefix and at least minBytes bytes in the class. At the text's end, which may be a
-// cut, half of minBytes suffice.
+// token matches a vendor's key: a prefix and at least minBytes bytes in the class. At the end of the text, half of
+// minBytes are enough, because the text may have been cut inside the key.
 func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind) hit {
 	if start < m.lastEnd || !startsWord(m.text, start) {
 		return hit{}

@@ -23,7 +23,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		return hit{}
 	}
 	ok := false
-	switch class { //nolint:exhaustive // the rest must look random
+	switch class { //nolint:exhaustive // a value in any other class must look random
 	case passwordClass:
 		ok = isPassword(v, sh)
 	case basicClass:

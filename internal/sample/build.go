@@ -195,7 +195,7 @@ func resolutionLabel(label string) string {
 	}
 }
 
-// lastOutcome returns the last exchange's outcome. An earlier failure does not count, because the session continued.
+// lastOutcome returns the last exchange's outcome. An earlier failure is ignored, because the session continued.
 func lastOutcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

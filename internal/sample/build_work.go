@@ -15,8 +15,8 @@ const (
 	slowMS            = 600_000 // milliseconds
 )
 
-// maxOpenFailures bounds how many failed calls each later call is compared with. A session may have ten thousand failed
-// calls.
+// maxOpenFailures bounds the failed calls that corrections compares with each later call. A session may have ten
+// thousand failed calls.
 const maxOpenFailures = 64
 
 // corrections returns a sample for each call that worked after failed calls to the same tool with the same aim and
@@ -87,8 +87,8 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns at most 200 words from the argument values. Keys are omitted, because all calls to a tool share
-// them, and single letters, because they do not show the aim.
+// argWords returns at most 200 words from the argument values. Keys are omitted, because all calls to a tool have the
+// same keys. Single letters are omitted, because they say nothing about the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {

@@ -75,7 +75,8 @@ type TurnFacts struct {
 	Paths string   // OptOut.PathHash for the applied patterns
 }
 
-// Lesson is the state in a turn of a matching lesson, or of a rules file section that may be cut at random.
+// Lesson is a matching lesson's state in a turn, or the state of a rules file section that precept leaves out at
+// random.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -124,7 +125,7 @@ func NewID(random io.Reader) (string, error) {
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.FirstNew == 0 { // the first items are a prompt and rules files, sent by other sessions, too
+	if e.FirstNew == 0 { // the first items are a prompt and rules files, which other sessions send as well
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {

@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// OptOut decides which content must not be stored. The zero value permits all content. An OptOut is safe for concurrent
+// OptOut reports which content must not be stored. The zero value permits all content. An OptOut is safe for concurrent
 // use.
 type OptOut struct {
 	paths           []pathPattern
@@ -94,8 +94,8 @@ func hashGlobs(paths []pathPattern) string {
 }
 
 // NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads strings in JSON, nested JSON,
-// and the words in commands. Each word counts as a path, because a false hit only loses an exchange, but a miss stores
-// forbidden content.
+// and the words in commands. Each word is treated as a path, because a false hit only loses an exchange, but a miss
+// stores forbidden content.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// An opt-out may be configured after content was stored. The following methods apply the opt-out to stored content. A
-// nil OptOut hides nothing.
+// The operator can configure an opt-out after content was stored. The following methods hide such content. A nil OptOut
+// hides nothing.
 
 // Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {

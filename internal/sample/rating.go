@@ -77,7 +77,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score returns the reward from 0 to 1. An approval without a score counts as 1.
+// score returns the reward from 0 to 1. An approval without a score is a 1.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -124,8 +124,8 @@ func (r *Rating) reviewLabel() string {
 	}
 }
 
-// qualityScore returns the rating's score. Without a rating, the last outcome decides: 0.5 if complete, 0 for an error,
-// 0.25 otherwise. A loop warning subtracts 0.1, except after an error.
+// qualityScore returns the rating's score. Without a rating, the score depends on the last outcome: 0.5 if complete, 0
+// for an error, 0.25 for any other outcome. A loop warning subtracts 0.1, except after an error.
 func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -144,7 +144,7 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 }
 
 // unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote the
-// call, and worked. A call that worked may be unwanted, so the label is only acceptable.
+// call, and worked. A call that worked may be unwanted, so the label is only "acceptable".
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",

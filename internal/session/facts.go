@@ -56,7 +56,7 @@ func FirstWords(req *wire.Request) string {
 	return strings.Clone(words[:n])
 }
 
-// Add adds a redacted exchange. A repeated request's turn and errors count once.
+// Add adds a redacted exchange. For a repeated request, the turn and the errors are counted once.
 func (f *Facts) Add(x *sample.Exchange) {
 	switch {
 	case f.Turns == 0:

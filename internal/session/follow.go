@@ -7,7 +7,7 @@ import (
 )
 
 // findByTrail finds the request's session by the trail, the keys for ids and texts that the agent sends back. The
-// newest key with a known session decides.
+// newest key with a known session is used.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {

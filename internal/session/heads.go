@@ -83,8 +83,8 @@ type startKey struct {
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
 // unnamedStart is a session started by a request without a session name. While that request is in progress, an
-// identical request starts a second session, because agents may start in parallel. After a failure, an identical
-// request is a retry.
+// identical request starts a second session, because several agents may have started in parallel. After a failure, an
+// identical request is a retry.
 type unnamedStart struct {
 	id   ID
 	name string

@@ -27,7 +27,7 @@ func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns and all opted out, so that no session data may be stored.
+// IsFullyOptedOut reports whether the session has turns, and all turns opted out. Then no session data is stored.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
@@ -53,8 +53,7 @@ func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }
 
-// Hide applies a mark: the turns up to m.Turns become opted-out turns. A mark with fewer list items is outdated and has
-// no effect.
+// Hide makes the turns up to m.Turns opted-out turns. A mark with fewer list items is outdated and has no effect.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

@@ -92,8 +92,8 @@ func latestMatch(parts []textPiece, text string) (match, bool) {
 	return match{}, false
 }
 
-// areDisjoint reports whether two matches do not overlap. If an answer repeats the question, one text would otherwise
-// count as both.
+// areDisjoint reports whether two matches do not overlap. If an answer repeats the question, one text must not be taken
+// for both.
 func areDisjoint(a, b match) bool {
 	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }

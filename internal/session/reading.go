@@ -20,7 +20,7 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 		return it, false
 	}
 	for i := range min(req.Len(), maxFirstItems) {
-		if req.Role(i) != wire.RoleUser { // the system prompt may be long
+		if req.Role(i) != wire.RoleUser { // do not decode the system prompt, which may be long
 			continue
 		}
 		if it = req.Item(i); it.UserText != "" {
@@ -36,7 +36,7 @@ func OpeningHash(req *wire.Request) uint64 {
 	if !ok {
 		return 0
 	}
-	// The ends and the length suffice: a pasted book need not be hashed every turn.
+	// Both ends and the length are enough, so a pasted book is not hashed every turn.
 	w := it.UserText
 	h := addText(emptyHash, w[:min(len(w), maxWords)])
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))

@@ -30,7 +30,7 @@ type Record struct {
 // request, a request of the conversation itself and not a side request.
 type Identity struct {
 	ID      ID        `json:"-"`      // row key, not part of the document
-	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
+	Tenant  string    `json:"tenant"` // from the credential; no other tenant can read or rate the session
 	Agent   string    `json:"agent"`
 	Name    string    `json:"name"`   // from the client, else from precept; feedback names the session by it
 	Method  Method    `json:"method"` // with ByNew and ByEcho, two sessions with identical histories may be confused
@@ -96,14 +96,14 @@ type Lessons struct {
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
-// OptOut records which parts of the session may be stored.
+// OptOut records which parts of the session must not be stored.
 type OptOut struct {
-	NoLearn bool  `json:"no_learn,omitempty"` // no content may be stored; set at the start
+	NoLearn bool  `json:"no_learn,omitempty"` // no content is stored; set at the start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut; no row contains text from these turns
 
 	ByRequest          bool  `json:"-"` // client or path opted out, not only the configuration; the store writes an OptOutMark for other replicas
 	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn; no row contains content from these turns
-	HasStorableSession bool  `json:"-"` // at least one session in the run may be stored; otherwise the run gets no row
+	HasStorableSession bool  `json:"-"` // the store is allowed to keep at least one session in the run; otherwise the run gets no row
 }
 
 // Mailbox holds answers to the agent's /lesson commands. Package proxy adds them, and package inject inserts them into

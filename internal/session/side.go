@@ -83,7 +83,7 @@ func (r *Record) addTools(req *wire.Request) {
 		r.Agents.SystemHash = req.SystemHash
 	case r.answersCall(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
-			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // may continue later
+			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // the earlier agent may continue later
 		}
 		r.Agents.SystemHash = req.SystemHash
 	case len(names) < len(r.Agents.ToolNames):

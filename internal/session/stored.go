@@ -98,9 +98,9 @@ type SettledState struct {
 	Frozen   []byte  // assignment when the session closed; every correction starts from it
 }
 
-// Settlement is one atomic step that counts a session. If the session's SettledState still has version From, the store
-// adds the deltas to the tenant's counters, and To becomes the SettledState with version From+1. If feedback arrived
-// after the version FeedbackState, the session stays unsettled.
+// Settlement adds a closed session to the counters in one atomic step. If the session's SettledState still has version
+// From, the store adds the deltas to the tenant's counters, and To becomes the SettledState with version From+1. If
+// feedback arrived after the version FeedbackState, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -128,7 +128,7 @@ type UnsettledSession struct {
 	ID     ID
 }
 
-// Position tells how far a tenant's numbers have progressed, for replicas that share a store.
+// Position says how recent a tenant's numbers in the store are, for replicas that share the store.
 type Position struct {
 	Counters           string // changes whenever the tenant's counters change
 	ProvisionalRewards string // newest provisional reward's position

@@ -20,10 +20,11 @@ type trailKey struct {
 	key    EchoKey
 	method Method // Resolved.Method if the key finds a session
 	weak   bool   // every run of the agent may have the key
-	unique bool   // the key counts only if one session fits best; see candidates
+	unique bool   // the key is used only if one session fits best; see candidates
 }
 
-// keys yields the keys in look-up order. The first key nearly always decides, so the others are rarely computed.
+// keys yields the keys in look-up order. The first key nearly always finds the session, so the other keys are rarely
+// computed.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.resolved.scope
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {

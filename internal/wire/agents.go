@@ -3,8 +3,8 @@ package wire
 import "strings"
 
 // Some agents send no tools. The model's answer contains the call as prose, and the next user message contains the
-// result. A user text counts as a result only if the text begins with the words of a known agent. An answer counts as a
-// call only if such a result follows. Pasted logs and quoted commands do not count.
+// result. A user text is read as a result only if the text begins with the words of a known agent. An answer is read as
+// a call only if such a result follows. So pasted logs and quoted commands are not read as results or calls.
 
 type agentFormat struct {
 	agent    string
@@ -16,7 +16,7 @@ type agentFormat struct {
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
-	// RemovedPiece.Kind of the calls and results. With onWire, the request may also have tools.
+	// RemovedPiece.Kind of the calls and results. With onWire, a request with tools is read as well.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool
@@ -31,7 +31,7 @@ type textResult struct {
 	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; may be nil
 }
 
-// agentFormats lists the known forms. The first form with a matching prefix decides.
+// agentFormats lists the known forms. The first form with a matching prefix is used.
 //
 //nolint:gochecknoglobals // immutable
 var agentFormats = []agentFormat{

@@ -127,8 +127,8 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 	return n
 }
 
-// findResult returns the position of the call's result. If several results have the id, the content decides, because an
-// agent may drop old messages.
+// findResult returns the position of the call's result. If several results have the id, findResult compares the
+// content, because an agent may have dropped old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)

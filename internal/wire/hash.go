@@ -46,7 +46,7 @@ func (r *Request) systemHash(system span) uint64 {
 
 // Hash returns the canonical content hash for item i, which is stable across processes. Hash ignores cache_control, id,
 // status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", key order, reminder and
-// environment blocks, and precept's blocks. If an assistant message has calls, only the calls count.
+// environment blocks, and precept's blocks. For an assistant message with calls, the hash covers only the calls.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {

@@ -24,7 +24,7 @@ type Result struct {
 	Block         int    // messages: tool_result index in the content; otherwise 0
 	InUserText    bool   // the result is user message text; Block is an observation's number, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // counts as a result because call and text repeat (see repeatedCall); the text is also in Item.UserText
+	Inferred      bool   // read as a result because call and text repeat (see repeatedCall); also in Item.UserText
 	MediaHash     uint64 // hash for images and files; 0 for none
 }
 
@@ -54,7 +54,7 @@ type ItemResult struct {
 	Result Result
 }
 
-// ResultInferred reports whether a user's words count as a tool result (see Result.Inferred).
+// ResultInferred reports whether a user's words are read as a tool result (see Result.Inferred).
 func (it *Item) ResultInferred() bool { return len(it.Results) > 0 && it.Results[0].Inferred }
 
 // Item returns item i, decoded at the first use.

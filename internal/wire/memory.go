@@ -13,9 +13,9 @@ import (
 // ParseCache limits parsing to the new part of a growing conversation that an agent sends every turn. Bytes from an
 // earlier request are only hashed, in a tenth of the time.
 //
-// The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings
-// with the same hash. The scope (the client's credential) is part of the key, so such a client can confuse only
-// requests in the same scope. A ParseCache is safe for concurrent use.
+// The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client might construct two
+// beginnings with the same hash. The scope (the client's credential) is part of the key, so such a client can confuse
+// only requests in the same scope. A ParseCache is safe for concurrent use.
 type ParseCache struct {
 	mu          sync.Mutex
 	checkpoints map[uint64][]*checkpoint // by scope, dialect and the body's first bytes; the shortest first

@@ -111,7 +111,7 @@ func (it *Item) setUserText(b []byte, parts []part) {
 			if w := userWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // a block must not precede a result, so only text after the results counts
+		case resultPart: // a block must not precede a result, so only a text after the results accepts a block
 			it.HasText = false
 		case otherPart, callPart:
 		}

@@ -225,7 +225,7 @@ func (r *ReplyReader) Reply() *Reply {
 	rep.Text = strings.Join(rep.texts, "\n")
 	rep.Complete = rep.Complete && rep.Error == ""
 	if rep.Complete {
-		r.unread = "" // the last event may precede the end of the compressed bytes
+		r.unread = "" // after the last event, missing compressed bytes do not matter
 	}
 	rep.Cut = rep.Cut || r.unread != ""
 	return rep
@@ -265,7 +265,7 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	r.template.learn(name, data)
 }
 
-// readLostEvent reads an event that was too long to keep; only its name is known.
+// readLostEvent reads an event that was too long to keep, and for which only the name is known.
 func (r *ReplyReader) readLostEvent(name []byte) {
 	if status := finalStatus(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true

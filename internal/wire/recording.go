@@ -57,7 +57,8 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// readReward sets Reward from reward, a number from 0 to 1, or else from success, a boolean. null counts as absent.
+// readReward sets Reward from reward, a number from 0 to 1, or else from success, a boolean. null is the same as
+// absent.
 func (r *Recording) readReward(reward, success json.RawMessage) error {
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	if given(reward) {
@@ -96,8 +97,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect implied by an item's type, or d. Messages API types always decide. Responses API
-// types change only Chat.
+// typedDialect returns the dialect implied by an item's type, or d. A Messages API type always wins. A Responses API
+// type changes only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

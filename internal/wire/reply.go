@@ -98,7 +98,7 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
+// endOfThought ends the thinking before an answer. The opening tag may be in the prompt, and so missing in the reply.
 const endOfThought = "</think>"
 
 // ReplyEchoKeys returns the keys that identify a later request continuing this reply (see Request.EchoKeys), and "r:"

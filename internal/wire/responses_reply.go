@@ -66,8 +66,8 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// readWholeResponse reads a response object. A non-empty status marks the object as final, but the object's own status
-// decides.
+// readWholeResponse reads a response object. If status is not empty, the object is final, and the object's own status
+// replaces the argument.
 func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if firstByteAt(b, v) != '{' {
 		return

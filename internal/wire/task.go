@@ -16,7 +16,7 @@ type taskTemplate struct {
 	lead        string   // occurs in any text between head and open; "" if that text does not matter
 	ends        []string // texts after the request; the first that occurs ends the request
 	endOptional bool     // if none of ends occurs, the request is the rest of the message
-	endOnly     bool     // one of ends must end the message, because nothing else shows the template
+	endOnly     bool     // one of ends must end the message, because the template has no other text
 }
 
 // taskTemplates lists the known templates. The first match is used.

@@ -116,8 +116,8 @@ func (r *Request) readTextCalls(it *Item) {
 
 // An unknown agent may also write calls and results as text. A loop reveals such an agent: in a request without tools,
 // the same user text follows the same answer that looks like a call (a JSON object, tags) twice. User texts after calls
-// then count as results. A fenced block may be meant for a person, who may report the same failure again, so a fenced
-// block needs three occurrences.
+// are then read as results. A fenced block may be meant for a person, who may report the same failure again, so a
+// fenced block must occur three times.
 //
 // Only the loop detection uses such results (Result.Inferred), because an item's canonical hash must not change when a
 // later item arrives.
@@ -169,7 +169,8 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key for a call and a user text. pairKey ignores digits, which may count seconds or turns.
+// pairKey returns the key for a call and a user text. pairKey ignores digits, because a text may contain a number of
+// seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

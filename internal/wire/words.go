@@ -205,8 +205,8 @@ func trimQuotes(s string) string {
 	return strings.TrimSpace(s[1 : len(s)-1])
 }
 
-// A second precept may be between the agent and this one. The second precept's blocks begin a text, unchanged. A block
-// that a person quotes follows other words, or is incomplete.
+// A second precept may be between the agent and this precept. The blocks from the second precept are complete, and at
+// the beginning of a text. A block that a person quotes is incomplete, or follows other words.
 const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
