@@ -34,7 +34,7 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// If interleaved is true, each result follows the call; otherwise the results follow all calls.
+// If interleaved is true, each call is followed by its result. Otherwise, all calls come first, and then all results.
 func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`

@@ -32,7 +32,8 @@ func (s *testSession) endTurnWithUsage(input, output int) {
 	s.rec.RecordActivity(s.now)
 }
 
-// The failed call that triggers the pick does not count. Each later failed call counts once.
+// Errors are outcomes of a pick only after the pick: the failed call that triggers the lesson does not count, and each
+// later failed call counts once.
 func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Measurement

@@ -22,7 +22,7 @@ const (
 // rulesFile is a system prompt that contains both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
-// newMeasuringRegistry returns sections that are measured since noon.
+// newMeasuringRegistry returns a registry with a section for each text, measured since noon.
 func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
@@ -264,7 +264,7 @@ func TestExcludedSessionKeepsItsCuts(t *testing.T) {
 	}
 }
 
-// Such a session takes no part in comparing treated and control sessions.
+// A session with a measured section is left out when treated and control sessions are compared.
 func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection)
 	for _, control := range []float64{0, 1} {

@@ -161,7 +161,8 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	}
 }
 
-// Only in the gptme form does a * between blanks match one word.
+// In a lesson file in the gptme form, a * between spaces matches any word. In the AIP-11 form, it is an ordinary
+// character.
 func TestPhrasesAreReadInFormOfTheirLessonFile(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := lessonWithKeywords("a-b", "killed at * seconds")

@@ -44,7 +44,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	}
 }
 
-// The other lines belong to a different failure, a passing test or a quotation.
+// Lines from a different failure, a passing test or a quotation do not belong to the failure's error.
 func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"an error below a file name", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
@@ -144,7 +144,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// The advice has no line for a missing cause or resolution.
+// A missing cause or resolution adds no line to the lesson's advice.
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")

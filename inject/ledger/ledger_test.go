@@ -85,7 +85,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case holds a file before and after Record.
+// Each case has the file before and after Record.
 func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -255,7 +255,7 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	}
 }
 
-// The second attempt follows after 100 ms.
+// Record tries again after 100 ms. If the second attempt fails, too, only the trace has the entry.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := newLedger(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {

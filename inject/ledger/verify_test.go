@@ -89,7 +89,7 @@ func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	}
 }
 
-// The command's words decide the type.
+// The words in the command decide the failure's type.
 func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 	for _, tc := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},

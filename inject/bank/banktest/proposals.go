@@ -130,7 +130,8 @@ func mustParse(t *testing.T, text string) *lesson.Lesson {
 	return l
 }
 
-// testRefusals tests refusals, and a suspicious file approved only with Force.
+// testRefusals tests that an invalid or suspicious lesson is refused with a code, and that only Decision.Force approves
+// a suspicious file.
 func testRefusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
@@ -212,7 +213,7 @@ func testSeenVersions(t *testing.T, f *fixture) {
 	}
 }
 
-// testOwnLesson tests an agent's lesson for itself alone: active at once, but not for different agents.
+// testOwnLesson tests that an agent's lesson for itself is active without approval, and not for other agents.
 func testOwnLesson(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
