@@ -27,7 +27,8 @@ func parseAccess(a Access, listen string) (*access, error) {
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // viewers first: byDigest returns the last match, so operator wins
+	// byDigest returns the last match, so a token in both lists is an operator's.
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) {
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
@@ -131,6 +132,7 @@ func (r role) String() string {
 
 const holderKey = "holder" // echo context key: holder of the request's token
 
+// holder is the person or program with a token: the token's digest and role.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role

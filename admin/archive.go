@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns part of a session's transcript. The query key from counts the exchanges before that part. The
-// first part also has the lessons that nearly matched.
+// transcript returns the part of a session's transcript that begins after as many exchanges as the query key from says.
+// The first part also lists the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -78,7 +78,7 @@ func appliesToExperiment(q *store.SampleQuery) bool {
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
-	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from the sessions page
+	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // a sample names only injected lessons
 		q.Filter.Lesson = ""
 	}
 	if p.err != nil {

@@ -23,8 +23,8 @@ const (
 	detailKey       = "audit"   // echo context key: the action's description
 )
 
-// audit is the log of actions in a file, with the newest actions in memory. If the file cannot be written, the server
-// log reports the failure.
+// audit is a log of people's and programs' actions, in a file, with the newest actions in memory. If the file cannot be
+// written, the server log reports the failure.
 type audit struct {
 	path string // "": memory only
 	mu   sync.Mutex

@@ -15,7 +15,7 @@ type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
 	Days   []int64  `json:"days"`            // Unix seconds
-	Local  bool     `json:"local,omitempty"` // Days are points in time, shown in the browser's time zone; otherwise Days are UTC dates
+	Local  bool     `json:"local,omitempty"` // true: Days are points in time, shown in the browser's zone; false: UTC dates
 	Series []series `json:"series"`
 	Marks  []marker `json:"marks,omitempty"`
 }

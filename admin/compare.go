@@ -38,16 +38,17 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with a 95% interval, valid for one evaluation. The interval is null below 10 sessions.
+// Estimate is a mean with a 95% interval. The interval has this confidence only for one look, not for repeated looks at
+// growing data. The interval is null below 10 sessions.
 type Estimate struct {
-	Sessions int      `json:"sessions"` // sessions that have the value; for success, a run counts once
+	Sessions int      `json:"sessions"` // sessions with a known value; for success, all sessions of a run count as one
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
 	variance float64  // variance of the mean; +Inf below 10 sessions
 }
 
-// ComparedLesson is a lesson with the sessions on both sides that got it.
+// ComparedLesson compares the sessions that got a lesson on both sides.
 type ComparedLesson struct {
 	Slug string       `json:"slug"`
 	A    InjectedSide `json:"a"`
@@ -63,7 +64,7 @@ type InjectedSide struct {
 	sum float64
 }
 
-const minCompared = 10
+const minCompared = 10 // sessions that an interval needs
 
 // t95 approximates the 97.5% quantile of Student's t distribution for a mean over n values. The error is at most 0.02
 // from n = 10 on.
@@ -112,8 +113,8 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares two agents, or two models if by is "model". An empty a or b stands for the most frequent name not on
-// the other side.
+// compare compares two agents, or two models if by is "model". If the name a or b is empty, compare uses the most
+// frequent name that is not on the other side.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents

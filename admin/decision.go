@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is something to do with a lesson. It has a button and a consequence.
+// action is a change that a person can make to a lesson: the text of a button, and the consequence in words.
 type action struct {
 	key               lesson.Action
 	name, consequence string
@@ -116,8 +116,8 @@ func isCautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).IsActive() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the lesson's newest event with the effect, and a button that undoes it if possible. Without an
-// event, the result is nil.
+// newestDecision returns the newest audit log event about the lesson, the measured effect, and, if possible, a button
+// that undoes the event. Without an event, the result is nil.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
-	hand, _ := e.Detail[lesson.DetailHand].(string)
+	hand, _ := e.Detail[lesson.DetailHand].(string) // HandFile, HandUncommitted, or a commit id
 	if hand != "" && e.By == "" {
 		author = "A person"
 	}
@@ -177,7 +177,7 @@ func eventText(e *lesson.Event) g.Node {
 	return g.Group{h.Strong(untrustedText(author)), g.Text(text)}
 }
 
-// detailCount returns a count from an event's details. Counts read from JSON are float64.
+// detailCount returns a count from an event's details. In an event read from JSON, a count is a float64.
 func detailCount(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:

@@ -8,7 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// diffLimit bounds the lines per text, because the work grows with the product of both counts.
+// diffLimit bounds the lines per text, because the work grows with the product of the two texts' line counts.
 const diffLimit = 400
 
 type diffLine struct{ mark, text, kind string }

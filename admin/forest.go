@@ -28,7 +28,7 @@ func globalEffect(g *report.Global) *effect {
 	return rowEffect(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
 
-// stillCounting stands for a figure with too little data.
+// stillCounting is shown in place of a figure with too little data.
 const stillCounting = "counting …"
 
 func (e *effect) points() string {
@@ -68,9 +68,9 @@ type axis struct {
 	lo, hi, step float64
 }
 
-// fitAxis returns a plot's axis. A positive zoom is the distance from 0 to both ends, in points. With zoom 0, the axis
-// contains all effects but cuts the widest intervals, usually from lessons with little data. With a negative zoom, the
-// axis contains all intervals.
+// fitAxis returns a plot's axis. If zoom is positive, the axis reaches from -zoom to zoom points. If zoom is 0, the
+// axis contains all effects, but not the ends of the widest intervals, usually from lessons with little data. If zoom
+// is negative, the axis contains all intervals.
 func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
@@ -89,7 +89,7 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom < 0 {
 		return roundedAxis(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const medians = 1.75 // the axis ends at this multiple of the median distance; longer intervals get an arrowhead
+	const medians = 1.75 // the axis ends at this multiple of the median distance; intervals beyond get an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
 	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }

@@ -17,7 +17,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// pageContent is what a handler returns; Server.show adds the frame.
+// pageContent is what a handler passes to Server.show, which adds the frame.
 type pageContent struct {
 	Title   string
 	Main    func(frame) g.Node
@@ -48,6 +48,7 @@ type frame struct {
 	query url.Values
 }
 
+// link is an entry in the navigation. Badge is a number beside the name, such as the lessons that wait for approval.
 type link struct {
 	Name, Href, Badge string
 	IsCurrent         bool
@@ -88,8 +89,8 @@ func (f frame) linkInReport(path string, query ...string) string {
 // filteredPages returns the pages with the sessions page's filters.
 func filteredPages() []string { return []string{"/sessions", "/traffic", "/compare", "/samples"} }
 
-// linkWithFilters returns another page's address. Between filteredPages, linkWithFilters keeps filters and order, even
-// filters that a page does not apply.
+// linkWithFilters returns another page's address. From one of filteredPages to another, the link keeps filters and
+// order, even filters that the other page does not apply.
 func (f frame) linkWithFilters(path string) string {
 	var query []string
 	if pages := filteredPages(); path != f.path && slices.Contains(pages, path) && slices.Contains(pages, f.path) {
@@ -188,7 +189,7 @@ func (f frame) runHref(name string) string {
 	return f.linkByName("/runs/", name, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// sessionLists returns the lists with links to sessions and runs.
+// sessionLists returns the pages that list sessions, with links to sessions and runs.
 func sessionLists() []string { return []string{"/sessions", "/samples"} }
 
 const (

@@ -34,7 +34,7 @@ func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, extraQuery...)...)
 }
 
-// gainStats returns the figures below the net result.
+// gainStats returns the overview's figures for all lessons together, such as the effect, and this week's costs.
 func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)

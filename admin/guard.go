@@ -112,8 +112,8 @@ func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, hol
 	return sess, h, ok
 }
 
-// checkWrite refuses writes that another site sends through a logged-in browser. The browser adds the cookie to them. A
-// write with a cookie must come from this server's pages (see isOwnOrigin) and have the CSRF token.
+// checkWrite refuses writes that another site sends through a logged-in browser, with the cookie. A write with a cookie
+// must come from this server's pages (see isOwnOrigin) and have the CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		sess, hasSession := c.Get(browserSessionKey).(*browserSession)

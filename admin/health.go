@@ -7,7 +7,7 @@ import (
 	"precept/store"
 )
 
-// Health is precept's state. Account counts since the data directory was created, Since since the server started.
+// Health is precept's state. Account counts since the data directory was created, SinceStart since the server started.
 type Health struct {
 	Version     string            `json:"version"`
 	Revision    string            `json:"revision,omitempty"`

@@ -59,7 +59,7 @@ func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	}))
 }
 
-// helpPart is a page below one heading.
+// helpPart is the part of a docs page below one heading.
 type helpPart struct{ name, anchor, text string }
 
 // partsOf splits a page at headings below the first level.

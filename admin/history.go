@@ -10,7 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// history holds the effects computed since the start. Charts show them until an experiment has two days of counters.
+// history holds the effects computed since the server's start. Charts show these effects until an experiment has two
+// days of counters.
 type history struct {
 	mu    sync.Mutex
 	byKey map[historyKey][]effectAt
@@ -72,8 +73,8 @@ func (h *history) effects(key historyKey) []effectAt {
 	return slices.Clone(h.byKey[key])
 }
 
-// decisions holds the lessons that a person changed in the last seconds, in the new state. The lesson watcher sees a
-// change up to two seconds later; until then, pages would show the old state.
+// decisions holds the lessons that a person changed in the last seconds, in the new state. The lesson watcher reads a
+// changed file within two seconds; without decisions, pages would show the old state until then.
 type decisions struct {
 	mu   sync.Mutex
 	list map[string]decision

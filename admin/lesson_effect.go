@@ -18,7 +18,7 @@ func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()
 	switch r.Verdict {
-	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched: // the advice has the note
+	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched: // the advice repeats Note
 	default:
 		note = r.Note
 	}
@@ -158,7 +158,8 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	}
 }
 
-// differenceNote compares the effect with the plain difference between mean rewards, which is not an effect.
+// differenceNote compares the effect with the difference in mean reward between sessions with the lesson and all other
+// sessions, which is not an effect.
 func differenceNote(r *report.Row) string {
 	const reason = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward in sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))

@@ -12,7 +12,8 @@ import (
 	"precept/store"
 )
 
-// outcomeTable returns the effects on outcomes as a forest plot. A negative effect is good.
+// outcomeTable returns the effects on outcomes as a forest plot. A negative effect is good: fewer errors, turns or
+// tokens.
 func outcomeTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {

@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds figures that the counters lack. They come from the stored sessions.
+// storedFigures holds figures from the stored sessions. The counters do not have these figures.
 type storedFigures struct {
 	survey *report.Survey // nil: not read
 	old    bool           // newer sessions are being read; the page will refresh
@@ -90,7 +90,8 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// backtestView holds a lesson's backtest on captured sessions; the zero value means not requested.
+// backtestView holds a lesson's backtest: the captured sessions that the lesson would have matched. The zero value
+// means not requested.
 type backtestView struct {
 	result *backtest.Result // nil if not requested or failed
 	note   string           // why the backtest failed

@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText holds the measurements for an older text of a lesson, or for another presentation, such as a caution.
+// oldText holds what was measured with an older text of a lesson, or with another presentation, such as a caution.
 type oldText struct {
 	row     *report.Row
 	session report.LessonSession // a session that got the text

@@ -22,12 +22,12 @@ type netResult struct {
 	mean     meanPrice // mean input price
 }
 
-// newNetResult returns a report's net result. The inserted tokens are known only for all treated sessions, so they are
-// scaled to the rewarded ones.
+// newNetResult returns a report's net result. The report counts inserted tokens over all treated sessions, but the
+// result covers only rewarded sessions. newNetResult therefore multiplies the tokens by the share of rewarded sessions.
 func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded
-	if all := sum.Treated.Sessions; all > sum.NTreated { // only rewarded sessions count
+	if all := sum.Treated.Sessions; all > sum.NTreated {
 		tokens = tokens * sum.NTreated / all
 	}
 	return netResult{sum.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
@@ -36,7 +36,8 @@ func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 // cost returns what the inserted tokens cost at the mean uncached input price.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result in money for an effect, such as one end of the interval.
+// netFor returns the net result in money if the lessons' effect is the given one. For the interval of the net result,
+// html passes both ends of the effect's interval.
 func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }

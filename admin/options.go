@@ -105,7 +105,7 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures that the counters lack. They come from the stored sessions.
+// Surveyor computes figures from the stored sessions. The counters do not have these figures.
 type Surveyor interface {
 	// Survey reads a tenant's newest sessions. Survey may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)

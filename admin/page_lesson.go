@@ -23,7 +23,7 @@ type lessonView struct {
 	lesson     *lesson.Lesson // nil if the bank lacks it
 	row        *report.Row    // row for the current text, or else the last row, or nil
 	trueEffect *float64       // true effect in the demo, else nil
-	sinceStart []effectAt     // effects computed since the start
+	sinceStart []effectAt     // effects computed since the server's start
 	block      string         // text that sessions get, if any
 	findings   []lesson.Finding
 	events     []lesson.Event

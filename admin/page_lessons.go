@@ -33,8 +33,8 @@ func zooms() []choice {
 	}
 }
 
-// verdicts returns the choices for the verdict filter. The group open is listed only if chosen, because only older
-// links contain it.
+// verdicts returns the choices for the verdict filter. The choice "open" is listed only if it is selected, because only
+// older links contain it.
 func verdicts(chosen string) []choice {
 	list := []choice{
 		{"", "any"},

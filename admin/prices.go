@@ -26,7 +26,8 @@ type Prices struct {
 // cost returns a session's cost, or nil without a price or input tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
 
-// costFunc is cost for many sessions. costFunc looks up each model once, because a look-up searches patterns.
+// costFunc returns a function like cost, for many sessions. The function looks up each model's price only once, because
+// a look-up searches patterns.
 func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	prices := map[string]*price.Price{} // by model; nil: no price
 	return func(x *store.SessionItem) *float64 {
@@ -113,7 +114,7 @@ func (p Prices) withInputPrice(text string) Prices {
 	return p
 }
 
-// meanPrice is a mean over sessions, weighted by input tokens.
+// meanPrice is the mean price of input over sessions, weighted by input tokens.
 type meanPrice struct {
 	price    price.Price
 	sessions int // sessions with a price; 0 if all models have one price
@@ -175,8 +176,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weeklyMeanPrice returns the mean price over the selected sessions in seven days, or over all sessions if those have
-// no tokens.
+// weeklyMeanPrice returns the mean price over the selected sessions in the last seven days, or over all sessions in
+// these days if the selected sessions have no tokens.
 func (s *Server) weeklyMeanPrice(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)

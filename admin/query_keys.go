@@ -22,7 +22,7 @@ func queryKeys(method, path string) []string {
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")
 	case "GET /api/export/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler reports the last two
+		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler refuses the last two, with a reason
 	case "GET /api/sessions/:session":
 		return []string{"tenant", nameKey, "from"}
 	case "GET /api/samples":

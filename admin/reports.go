@@ -52,7 +52,7 @@ type pageReport struct {
 	key        reportKey
 	asOf       countedAt
 	problem    string                      // why the report is missing
-	sinceStart func(arm string) []effectAt // an arm's effects since the start
+	sinceStart func(arm string) []effectAt // an arm's effects computed since the server's start
 }
 
 func (s *Server) readReport(c echo.Context) (pageReport, error) {

@@ -34,7 +34,7 @@ type browserSession struct {
 
 // login is a browser's login, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // result of proofOf, so removing the token ends the login
+	proof     [sha256.Size]byte // proofOf the cookie and the token; removing the token ends the login
 	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
 	notice    notice // for the next page
@@ -51,7 +51,8 @@ func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
-// proofOf returns a token digest's HMAC, keyed by a cookie. Without the cookie, the proof cannot confirm token guesses.
+// proofOf returns an HMAC of a token's digest, keyed by a cookie. Without the cookie, nobody can use the proof to check
+// a guessed token.
 func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))

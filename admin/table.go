@@ -157,7 +157,8 @@ func overTime(l *report.Row) g.Node {
 }
 
 // rowOrder returns the row comparison for the query key sort, which names a column. A - before the name reverses the
-// order. Equal values and unknown names sort by effect, largest first; rows without an effect come last.
+// order. Rows with equal values, and all rows for an unknown name, are sorted by effect: the largest first, and rows
+// without an effect last.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {

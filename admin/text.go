@@ -34,7 +34,7 @@ func sum[N int | int64](counts map[string]N) (n N) {
 
 func plural[N int | int64](n N, one, several string) string { return ifElse(n == 1, one, several) }
 
-// countNoun formats 1 lesson or 2 lessons.
+// countNoun formats a count and a noun, such as "1 lesson" or "2 lessons".
 func countNoun[N int | int64](n N, name string) string {
 	return countText(n) + " " + plural(n, name, name+"s")
 }

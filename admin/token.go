@@ -37,7 +37,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 	return token, true, nil
 }
 
-// restrictMode removes other users' access, because copies and restored backups may permit it.
+// restrictMode removes other users' access. A copied file or a restored backup can have a more open mode.
 func restrictMode(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

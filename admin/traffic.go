@@ -61,7 +61,7 @@ type TrafficSum struct {
 const (
 	maxHourly  = 72 * time.Hour      // longest window with hourly buckets
 	maxBuckets = 120                 // buckets that last one day or more
-	maxLead    = 31 * 24 * time.Hour // maximum time without sessions before the oldest session; no named range is longer
+	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; no named range is longer
 )
 
 // upstreamKind is the prefix for failed replies in SessionItem.Kinds, such as upstream-429.
@@ -145,8 +145,8 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 	return t
 }
 
-// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start, if
-// that start is much older, or if older sessions are not counted.
+// setBuckets divides the window into buckets. The window begins at the query's start. It begins at the oldest session
+// instead if the query has no start or one that is much older (maxLead), or if not all sessions were read.
 func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
 	t.Since, t.Until = q.Since, now
 	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {

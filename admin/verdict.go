@@ -12,7 +12,7 @@ import (
 // advice is a verdict in words, with the next action.
 type advice struct {
 	Words, NextAction, Tone string
-	Group                   string // in the filter: helps, harms, none, open, invalid, waits
+	Group                   string // choice in the verdict filter: helps, harms, none, open, invalid or waits
 }
 
 func advise(l *report.Row) advice {
