@@ -23,6 +23,7 @@ const (
 	commandTimeout    = 10 * time.Second // maximum time for one command
 )
 
+// commandJob is a reply's /lesson commands, with the agent and session that they belong to.
 type commandJob struct {
 	settings *settings
 	scope    lesson.Scope

@@ -13,6 +13,7 @@ import (
 	"time"
 )
 
+// sender is a client connection on which a test writes and reads raw bytes.
 type sender struct {
 	net.Conn
 	*bufio.Reader
@@ -184,6 +185,7 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 	}
 }
 
+// pipeListener is a listener in memory. net.Pipe has no buffer, so a write blocks until the other end reads.
 type pipeListener struct{ dialled chan net.Conn }
 
 func (p *pipeListener) dial() net.Conn {

@@ -16,6 +16,7 @@ import (
 // maxFeedbackBytes is the maximum body size for POST /v1/feedback; a body may have many entries.
 const maxFeedbackBytes = 8 << 20
 
+// entryAnswer is the answer to one feedback entry.
 type entryAnswer struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`

@@ -60,6 +60,7 @@ type receivedRequest struct {
 	trailer     http.Header
 }
 
+// upstream is a simulated provider. It records the requests, and replies with reply.
 type upstream struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -108,6 +109,7 @@ func chatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
 }
 
+// fixture is a proxy on a local port, with store, learner and upstream.
 type fixture struct {
 	*proxy.Proxy
 	url  string
@@ -118,6 +120,7 @@ type fixture struct {
 	learned *learn.Metrics
 }
 
+// injectAll returns settings that inject every matching lesson into every session.
 func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }

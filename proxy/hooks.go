@@ -22,6 +22,7 @@ import (
 
 const maxHookBytes = 8 << 20
 
+// hookAnswer is the answer to a webhook delivery.
 type hookAnswer struct {
 	Status string        `json:"status"` // joined, parked (kept until the session is stored) or ignored
 	Reason string        `json:"reason,omitempty"`

@@ -55,6 +55,7 @@ type agentLessons struct {
 	cache bookCache
 }
 
+// lessonsRequest is a request or a /lesson command from one agent.
 type lessonsRequest struct {
 	shared   *agentLessons
 	settings *settings

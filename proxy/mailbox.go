@@ -129,6 +129,7 @@ type pendingReplies struct {
 	bySession map[session.ID]*pendingCommands
 }
 
+// pendingCommands counts one session's replies with unexecuted commands.
 type pendingCommands struct {
 	replies int
 	done    chan struct{} // closed when replies is zero

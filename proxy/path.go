@@ -12,6 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
+// paths normalises request paths.
 type paths struct {
 	bases   []string // the upstreams' escaped paths; a client's base URL may contain one
 	lessons bool     // precept answers /v1/lessons

@@ -11,6 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
+// endpoint is a request to a precept endpoint, and the expected status.
 type endpoint struct {
 	method, path, body string
 	want               int

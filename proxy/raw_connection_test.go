@@ -98,6 +98,7 @@ func startPlainProxy(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
+// rawUpstream is an upstream that writes its responses byte by byte, to send malformed HTTP as well.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
@@ -171,6 +172,7 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
+// clientReply is a response as the client saw it.
 type clientReply struct {
 	interim []string
 	status  int

@@ -16,6 +16,7 @@ import (
 	"precept/proxy/trace"
 )
 
+// incoming is the client's request.
 type incoming struct {
 	// Set by accept.
 	r        *http.Request // the request with a bounded body
@@ -40,6 +41,7 @@ type inspectedBody struct {
 	exceededLimit label.Reason
 }
 
+// outgoing is the request to the upstream.
 type outgoing struct {
 	// Set by accept, except span.
 	url          *url.URL      // URL at the upstream

@@ -77,6 +77,7 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 	}
 }
 
+// replayer sends a recorded conversation through a proxy, and checks each request at the upstream.
 type replayer struct {
 	restartAt int // request before which the proxy restarts; -1 means never
 	session   string

@@ -21,6 +21,7 @@ func countingModel(n *int) http.HandlerFunc {
 	}
 }
 
+// agentConversation is the next chat request from an agent with a system prompt, tools and a history.
 type agentConversation struct {
 	system string
 	tools  []string

@@ -14,6 +14,7 @@ import (
 	"precept/configs"
 )
 
+// countingUpstream is an upstream that knows its open connections.
 type countingUpstream struct {
 	*httptest.Server
 	mu      sync.Mutex

@@ -9,8 +9,8 @@ import (
 
 const unsupportedLogInterval = time.Hour
 
-// unsupportedRequests counts forwarded POST requests to unsupported APIs, and logs one line an hour. Otherwise an agent
-// that uses only such an API would be invisible.
+// unsupportedRequests counts forwarded POST requests to unsupported APIs, and logs one line an hour. Otherwise nobody
+// would notice that an agent uses an API without lessons and samples.
 type unsupportedRequests struct {
 	mu      sync.Mutex
 	lastLog time.Time

@@ -188,7 +188,8 @@ func TestUnusualHTTP2UpstreamsMatchReverseProxy(t *testing.T) {
 	}
 }
 
-// A request on a connection with surplus bytes may fail, and often fails on machines with many cores.
+// The upstream sends a second response after each response. These surplus bytes must not answer the next request on the
+// connection. That request may fail, and often does on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {

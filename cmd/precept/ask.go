@@ -50,6 +50,7 @@ func decodeJSON(target any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(r).Decode(target) }
 }
 
+// adminClient sends requests to a running server's admin listener.
 type adminClient struct{ base, token string }
 
 // runningServer returns a client for the server that has locked the data directory.
@@ -120,6 +121,7 @@ func responseError(base string, res *http.Response) error {
 	)}
 }
 
+// statusError is an error response from the running server.
 type statusError struct {
 	status  int
 	message string

@@ -31,6 +31,7 @@ type child struct {
 	stdout, stderr io.Writer
 }
 
+// childExit is how a child ended. code is the exit code for precept.
 type childExit struct {
 	code       int
 	err        error

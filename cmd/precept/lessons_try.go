@@ -27,6 +27,7 @@ type tryFlags struct {
 	toolError, asJSON                             bool
 }
 
+// triedLesson is a lesson whose trigger occurs in the text, with the reasons if the lesson does not match.
 type triedLesson struct {
 	Slug   string         `json:"slug"`
 	Title  string         `json:"title"`
@@ -34,6 +35,7 @@ type triedLesson struct {
 	WhyNot []string       `json:"why_not,omitempty"`
 }
 
+// suggestedLesson is a lesson that a sentence in the text resembles.
 type suggestedLesson struct {
 	Slug      string   `json:"slug"`
 	Title     string   `json:"title"`

@@ -23,6 +23,7 @@ import (
 	"precept/inject/rules"
 )
 
+// removalDecision says whether a section can be removed from a rules file, and why.
 type removalDecision struct {
 	section *rules.Section
 	text    string

@@ -79,6 +79,7 @@ func repeat(
 	}
 }
 
+// watcher prints one session's turns as the server stores them.
 type watcher struct {
 	invocation   *invocation
 	cfg          *configs.Config

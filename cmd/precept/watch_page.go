@@ -14,6 +14,7 @@ import (
 	"precept/store"
 )
 
+// pageStyle formats a session for a terminal.
 type pageStyle struct {
 	width  int
 	colour bool

@@ -35,8 +35,8 @@ type Pins interface {
 type Additions interface {
 	// FullReason returns the reason why a tenant cannot begin a session, "" for none.
 	FullReason(tenant string) label.Reason
-	// Add pins a new record. If a different request has added the ID, Add returns that request's session. The result is
-	// nil if memory is full.
+	// Add pins a session with a new record. If a concurrent request has already added a session with the ID, Add pins
+	// and returns that session. The result is nil if memory is full.
 	Add(rec *session.Record) *store.Session
 	// AddMember adds rec's session to the unit's member count.
 	AddMember(unit *store.Session, rec *session.Record)

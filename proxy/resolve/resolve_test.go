@@ -88,6 +88,7 @@ func (f *fakeStore) pinCount() (n int) {
 	return n
 }
 
+// client sends requests to a Resolver on a fakeStore.
 type client struct {
 	t             *testing.T
 	store         *fakeStore

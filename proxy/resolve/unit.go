@@ -108,7 +108,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.startedAt)
 	if why := s.exclusion(uncertain); why != "" {
-		rec.Assignment.Exclude(trial.ExclusionReason(why)) // the metric counts sessions only
+		rec.Assignment.Exclude(trial.ExclusionReason(why)) // not s.exclude, because the metric counts sessions and not runs
 	}
 	rec.State.StartedOffline = uncertain
 	res.Unit = st.Add(rec)

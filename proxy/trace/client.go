@@ -139,7 +139,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	case res.StatusCode/100 == 2 && err == nil:
 		return parseRejection(answer)
 	case res.StatusCode/100 == 2:
-		return nil // the collector accepted the spans, but the details were cut
+		return nil // the spans were accepted, and only the response body is incomplete
 	}
 	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
 	switch res.StatusCode {

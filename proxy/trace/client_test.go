@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// fakeCollector is a transport to a collector. It records when requests were sent.
 type fakeCollector struct {
 	times  []time.Duration                     // request times after the first request
 	start  time.Time                           // first request's time

@@ -21,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// collector is an OTLP collector that records the spans.
 type collector struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -13,6 +13,7 @@ import (
 	"testing"
 )
 
+// recordingProxy acts as precept without lessons, and records the requests and the feedback.
 type recordingProxy struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// message is a message in a chat completions request or reply.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`

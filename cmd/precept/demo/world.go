@@ -122,6 +122,7 @@ func (w *World) draw(purpose string, t ticket) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
+// ticket is one agent's task. The lessons are those that apply to the task.
 type ticket struct {
 	n          int
 	difficulty float64

@@ -28,6 +28,7 @@ const (
 // rowSize is a row's estimated memory in bytes, without long strings.
 const rowSize = 512
 
+// idWindow holds the newest sample ids in a lake.
 type idWindow struct {
 	ids    map[sampleKey]bool
 	order  []sampleKey // ring buffer

@@ -55,7 +55,7 @@ func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until strin
 	if from >= end {
 		return nil, after, nil
 	}
-	to := min(from+3, end)
+	to := min(from+3, end) // at most three samples per call
 	for _, s := range m.streams[stream][from:to] {
 		if s.Sample.ID != "" { // a deleted sample has no id
 			list = append(list, s)
@@ -108,10 +108,11 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
+// interruptedStorage fails each write after writesLeft writes, as if the process was killed.
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
-	afterWrite bool // the write that fails takes effect, as if the process was killed after the write
+	afterWrite bool // the first failing write still takes effect
 }
 
 var errKilled = errors.New("killed")

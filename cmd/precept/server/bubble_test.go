@@ -40,6 +40,7 @@ func (p *port) Close() error {
 
 func (p *port) Addr() net.Addr { return &p.address }
 
+// ports holds a server's listeners in memory, by address.
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {

@@ -13,6 +13,7 @@ import (
 	"precept/internal/session"
 )
 
+// oneSession is a store with one session of several turns, and feedback on the session and on turn 1.
 type oneSession struct {
 	StoreReader
 	turns int

@@ -123,6 +123,7 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 	}
 }
 
+// filteredReader is a StoreReader without opted-out content.
 type filteredReader struct {
 	rowCounter
 	optOutFilter

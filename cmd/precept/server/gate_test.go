@@ -87,6 +87,7 @@ func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	}
 }
 
+// gateFixture is a data directory with one lesson, on-trial.
 type gateFixture struct {
 	*testing.T
 	tools *Tools

@@ -46,6 +46,7 @@ type keyPair struct {
 	Secret    string `json:"tenant_secret"`
 }
 
+// keys holds a server's key pair, and keeps it equal to the pair in Redis.
 type keys struct {
 	pair keyPair
 	// isConfirmed is false for a new pair that Redis has not confirmed yet.

@@ -21,6 +21,7 @@ import (
 	"precept/inject/lesson"
 )
 
+// recordingModel is an upstream that records the last request body.
 type recordingModel struct {
 	*httptest.Server
 	mu   sync.Mutex

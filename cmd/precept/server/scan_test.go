@@ -10,6 +10,7 @@ import (
 	"precept/internal/session"
 )
 
+// manySessions is a store with count equal sessions, all started now.
 type manySessions struct {
 	StoreReader
 	row   session.Row

@@ -26,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// console is a server's log and console output, for concurrent use.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -55,6 +56,7 @@ func (c *console) count(text string) int {
 	return strings.Count(c.b.String(), text)
 }
 
+// runningServer is a server that runs in this process until stop.
 type runningServer struct {
 	t                 *testing.T
 	server            *server.Server

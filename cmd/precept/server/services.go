@@ -133,6 +133,7 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 	return j.Write(ctx, e.Format)
 }
 
+// cachedReader reads exchanges through the store's cache.
 type cachedReader struct {
 	UnfilteredReader
 	store *store.Store

@@ -83,6 +83,7 @@ type FilteredStore struct {
 	io.Closer
 }
 
+// openSessionFinder finds sessions that are not closed yet.
 type openSessionFinder interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }
@@ -158,6 +159,7 @@ func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (Comman
 	return db, nil
 }
 
+// openedBackend is a server's backend, and whether it stores data.
 type openedBackend struct {
 	backend       Backend
 	durable       CommandStore // nil if the backend is in memory
