@@ -14,10 +14,10 @@ import (
 
 // The limits for one query.
 const (
-	DefaultRows         = 50 // list size without a limit
+	DefaultRows         = 50 // list size if the query has no limit
 	MaxRows             = 200
 	maxRowsRead         = 5_000                  // session rows read
-	maxSessionsSearched = 1_000                  // sessions with exchanges read
+	maxSessionsSearched = 1_000                  // sessions searched in one query, by reading the exchanges
 	searchTimeLimit     = 750 * time.Millisecond // time after which no further page is read, so that a query takes less than a second
 )
 
@@ -82,7 +82,7 @@ const (
 // SessionList answers a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
-	Next        string        `json:"next,omitempty"` // after value for the next query; a short page may have one, too
+	Next        string        `json:"next,omitempty"` // value of after for the next query; even a short page can have one
 	RowsRead    int           `json:"looked_at"`      // sessions read, without runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest session read
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest session read
@@ -313,7 +313,7 @@ type SampleItem struct {
 // SampleList answers a SampleQuery.
 type SampleList struct {
 	Samples  []SampleItem `json:"samples"`
-	Next     string       `json:"next,omitempty"` // after value for the next query; a short page may have one, too
+	Next     string       `json:"next,omitempty"` // value of after for the next query; even a short page can have one
 	RowsRead int          `json:"looked_at"`      // samples read
 }
 

@@ -166,8 +166,8 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	return r.n, r.err
 }
 
-// runDeletion delivers all rows, then runs c and sends the result to the caller. If rows remain undelivered, the result
-// is errUnwritten.
+// runDeletion delivers all rows, then runs the deletion and sends the result to the caller. If rows remain undelivered,
+// the result is errUnwritten.
 func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
 	r.err = d.guard.RunErr(label.StepErase, func() (err error) {
@@ -265,9 +265,9 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 	return err
 }
 
-// followReplicas repeats other replicas' new erasures before each delivery: the outbox may contain a session that was
-// deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep deleted
-// sessions out.
+// followReplicas repeats other replicas' new erasures before each delivery, because the outbox may contain a session
+// that was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep
+// deleted sessions out.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {

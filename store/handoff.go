@@ -14,7 +14,7 @@ import (
 
 const (
 	retryAfter  = time.Second  // pause after a failed append or delivery
-	maxHeldRows = 10 * flushAt // session rows at which a batch leaves memory
+	maxHeldRows = 10 * flushAt // session rows at which a batch is dropped from memory, to be read back from the outbox
 )
 
 // handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs

@@ -43,7 +43,7 @@ type TurnStart struct {
 	done        atomic.Bool // true after Offer or Abandon
 }
 
-// inbox holds request turns for the recorder. Its methods never block.
+// inbox holds ended turns for the recorder. Its methods never block.
 type inbox struct {
 	metrics  *Metrics
 	state    *state

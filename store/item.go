@@ -47,7 +47,7 @@ type SessionItem struct {
 	ErrorKinds     []string `json:"error_kinds"`    // kinds of failed tool result, and upstream-STATUS for each failed reply's status
 	Tags           []string `json:"tags"`           // tags sent by the client
 	Length         string   `json:"length"`         // first task's length class: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
-	Cost           *float64 `json:"cost"`           // cost at the model's price (configuration key prices); null: the model has no price
+	Cost           *float64 `json:"cost"`           // cost at the model's price (see prices in the configuration); null: the model has no price
 	CoversAllTurns bool     `json:"-"`              // Tools, ErrorKinds and Tags cover all turns
 
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // why the session is excluded; empty: not excluded, or excluded by an older release

@@ -31,8 +31,8 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether a sample may be shown or exported, and removes feedback text from the sample if it may be
-// about an opted-out turn.
+// AllowSample reports whether showing or exporting a sample is allowed. It removes feedback text that is possibly about
+// an opted-out turn from the sample.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
 		return false
@@ -43,7 +43,7 @@ func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	return true
 }
 
-// VisibleFeedback returns the feedback without the text that may be about an opted-out turn. Scores stay, because the
+// VisibleFeedback returns the feedback, without text that is possibly about an opted-out turn. Scores stay, because the
 // reward contains them.
 func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)

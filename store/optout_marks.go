@@ -84,7 +84,7 @@ func (o *optOutMarks) add(id session.ID, turns, items int) bool {
 	if o.outbox == nil {
 		return false
 	}
-	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // bounded by the body's items
+	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // limits.items bounds both numbers
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.set(m) {

@@ -132,7 +132,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushCount++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // one of rowFlush and dirty must always keep the session in memory
+		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because one of the two must keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.RunOn(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {

@@ -93,8 +93,8 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 	}
 }
 
-// excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text; the original may
-// have a different length; excerpt bounds both.
+// excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text. The original text
+// may be shorter, so excerpt limits both.
 func excerpt(text string, offset, length int) string {
 	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {

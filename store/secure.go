@@ -31,7 +31,7 @@ type syncPoint struct {
 
 // syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
 // backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error joins deliveryErr and
-// the sync error. If both are nil, the error is the one from the deletion.
+// the sync error. If both are nil, the error comes from deleting the rows.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox

@@ -15,8 +15,8 @@ import (
 
 const (
 	busyTimeout = 5 * time.Second
-	// stateAllowance is how many bytes flushes without exchanges may use beyond the quota: losing a session's row is
-	// worse than losing an exchange.
+	// stateAllowance is how many bytes beyond the quota flushes without exchanges are allowed to use, because losing a
+	// session's row is worse than losing an exchange.
 	stateAllowance = 64 << 20
 	// sparePages is the number of unused pages (8 MiB in total) that stay in the file.
 	sparePages = 1024
@@ -215,7 +215,8 @@ func (o *Outbox) load() error {
 	return err
 }
 
-// endOpenTurns replaces the stubs for turns that never ended with KindStub rows. The caller has started a transaction.
+// endOpenTurns writes a KindStub row for each turn that never ended, and deletes the stubs. The caller has started a
+// transaction.
 func (o *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(o.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
@@ -287,8 +288,8 @@ func (o *Outbox) SetNote(key, value string) error {
 
 const notePrefix = "note "
 
-// EndOpenTurns replaces the stubs for all turns in progress with KindStub rows, after the process that began the turns
-// has ended.
+// EndOpenTurns writes a KindStub row for each turn in progress, and deletes the stubs. The process that began the turns
+// must have ended.
 func (o *Outbox) EndOpenTurns() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

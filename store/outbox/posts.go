@@ -70,8 +70,8 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts numbered above after, oldest first. It ends with the post that brings the documents to
-// maxBytes.
+// Posts returns the posts with numbers greater than after, oldest first. The list ends with the post at which the
+// documents reach maxBytes.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {

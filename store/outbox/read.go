@@ -10,7 +10,8 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows from after+1 to until, in order. It ends with the row that brings the documents to maxBytes.
+// Read returns the rows from after+1 to until, in order. The list ends with the row at which the documents reach
+// maxBytes.
 func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {

@@ -48,7 +48,7 @@ func (o *Outbox) FreeSpace() {
 	o.shrink()
 }
 
-// shrink removes all unused pages from the file. On a full disk, a step may write only into the deleted ballast's
+// shrink removes all unused pages from the file. On a full disk, a step can write only into the deleted ballast's
 // space, so each step removes few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
@@ -115,8 +115,8 @@ func (o *Outbox) ensureBallast() error {
 	return classifyError(errors.Join(err, o.checkpointForBallast()))
 }
 
-// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the quota by
-// stateAllowance, and a flush with Carried by any size. The caller holds mu.
+// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges is allowed to exceed
+// the quota by stateAllowance, and a flush with Carried by any size. The caller holds mu.
 func (o *Outbox) checkQuota(f *Flush) error {
 	used, err := o.usedBytes()
 	if err != nil {

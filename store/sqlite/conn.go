@@ -23,8 +23,8 @@ import (
 type conn struct {
 	db         *sqlite.Conn
 	interrupts bool            // ctx interrupts a running statement
-	ctx        context.Context // for the current do
-	err        error           // first failure in the current do
+	ctx        context.Context // context of the current do call
+	err        error           // first failure in the current do call
 }
 
 // connect opens a connection and runs settings, a script of PRAGMA statements. SQLite's own wait for locks ignores the

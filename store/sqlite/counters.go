@@ -118,7 +118,7 @@ func addCell(cells []cell, c cell) []cell {
 	return slices.Insert(cells, i, c)
 }
 
-// store adds the sums to the table in key order, the B-tree's order.
+// store adds the sums to the table in key order, which is the order in the B-tree.
 func (s *sums) store(t *tx) {
 	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b counterRowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))

@@ -140,7 +140,8 @@ type candidates struct {
 	isLast     bool  // no candidates follow
 }
 
-// findOldSessions returns up to deleteChunk sessions last seen before a time, with numbers above after.
+// findOldSessions returns up to deleteChunk sessions last seen before a time, in number order, starting after number
+// after.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {

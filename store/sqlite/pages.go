@@ -122,8 +122,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession is like EachSample, for sessions started in [since, until) with their settled states, in the order first
-// named by a write.
+// EachSession is like EachSample, for sessions started in [since, until) with their settled states, in the order in
+// which writes first named the sessions.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid

@@ -138,7 +138,8 @@ func testConcurrentPicks(t tester, s Store) {
 	checkEqual(t, "members in the run", rec.Unit.Members, workers)
 }
 
-// testConcurrentSettlements retries each worker's settlement from the current version. All workers' deltas are counted.
+// testConcurrentSettlements tests that all workers' deltas are counted. Each worker retries a refused settlement from
+// the current version.
 func testConcurrentSettlements(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {

@@ -122,7 +122,7 @@ func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	return r
 }
 
-// testSamplesReplaced tests that AllSamplesOf deletes only these sessions' earlier samples.
+// testSamplesReplaced tests that a batch deletes the earlier samples only of the sessions in AllSamplesOf.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{

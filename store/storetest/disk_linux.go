@@ -18,8 +18,8 @@ const ownNamespaces = "STORETEST_OWN_SPACE"
 // Disk is a real file system with a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system with size bytes in memory. If this process may not mount, the test runs in a process
-// with separate namespaces, and is skipped here. Without namespaces, the test is skipped.
+// SmallDisk mounts a file system with size bytes in memory. If this process is not allowed to mount, the test runs in a
+// process with separate namespaces, and is skipped here. Without namespaces, the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}

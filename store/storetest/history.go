@@ -14,7 +14,7 @@ import (
 type history struct {
 	tester
 	store  Store
-	number int // unique sample ids
+	number int // different in each history, so that sample ids are unique
 }
 
 // testRandomHistory tests, after random events, that the totals in Stats equal the counted rows, that every open

@@ -30,7 +30,7 @@ func sampleCases() map[string]func(tester, Store) {
 			bad := exchange(tenantA, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
-				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may refuse the whole batch
+				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store is allowed to refuse the whole batch
 			}
 			checkEqual(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
 			for _, e := range exchanges(t, s, tenantA, 1) {

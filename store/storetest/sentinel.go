@@ -108,8 +108,8 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits until ok returns true. The limit is long: a Sentinel that detects a delay in its own process pauses for
-// half a minute (TILT mode).
+// await waits until ok returns true. The limit is long, because a Sentinel that detects a delay in its own process
+// pauses for half a minute (TILT mode).
 func (g *SentinelGroup) await(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
