@@ -25,6 +25,8 @@ type prefix struct {
 	kind       kind // set by compile
 }
 
+// anchorTable holds all anchors. Each anchor is one bit in three tables, which are indexed by the anchor's byte, the
+// byte before and the byte after.
 type anchorTable struct {
 	here, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit

@@ -84,6 +84,7 @@ func labelsPassword(name []byte) bool {
 	return false
 }
 
+// ending is a text at the end of a name, such as "password" in DB_PASSWORD, and the class of such names.
 type ending struct {
 	text        string
 	class       keyClass

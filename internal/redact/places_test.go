@@ -141,7 +141,7 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 	}
 }
 
-// The redactor does not scan other long base64.
+// The redactor scans long base64 only if it begins like a PEM block.
 func TestLongBase64KeyIsRedacted(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {

@@ -2,6 +2,7 @@ package redact
 
 import "strings"
 
+// prefixGroup lists prefixes of keys that have the same form after the prefix.
 type prefixGroup struct {
 	texts    string // separated by blanks
 	class    uint16

@@ -39,7 +39,7 @@ func readLines(t *testing.T, file string) (out []string) {
 	return out
 }
 
-// leaks reports whether out contains half of the value, or the whole value if the value is short.
+// leaks reports whether out, a redacted text, contains half of the value. A short value leaks only as a whole.
 func leaks(out, value string) bool {
 	if half := len(value) / 2; half >= 4 {
 		return strings.Contains(out, value[:half]) || strings.Contains(out, value[half:])

@@ -126,10 +126,10 @@ func FuzzDecode(f *testing.F) {
 		got, err := sample.Encoded{Data: data}.Decode()
 		want, wantErr := decodeWithLibrary(data)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: got error %v, want %v as from encoding/json", data, err, wantErr)
+			t.Fatalf("%q: got error %v, want %v, as from encoding/json", data, err, wantErr)
 		}
 		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !mayRepeatName(data) {
-			t.Errorf("%q: got %+v, want %+v as from encoding/json", data, got, want)
+			t.Errorf("%q: got %+v, want %+v, as from encoding/json", data, got, want)
 		}
 	})
 }

@@ -44,11 +44,11 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 		for _, repeatHistory := range []bool{true, false} {
 			list := conversation(dialect, repeatHistory)
 			if got, want := o.HiddenExchanges(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
-				t.Errorf("%s, echo %v: HiddenExchanges = %v, want %v", dialect, repeatHistory, got, want)
+				t.Errorf("%s, repeatHistory = %v: HiddenExchanges = %v, want %v", dialect, repeatHistory, got, want)
 			}
 			got := o.VisibleExchanges(list)
 			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
-				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, repeatHistory, got)
+				t.Errorf("%s, repeatHistory = %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, repeatHistory, got)
 			}
 			if len(list[3].New) == 1 && repeatHistory {
 				t.Error("VisibleExchanges changed the argument")

@@ -158,7 +158,7 @@ func TestSamplesAreSameInAllDialects(t *testing.T) {
 			if i == 0 {
 				first = got
 			} else if !reflect.DeepEqual(got, first) {
-				t.Fatalf("dialect %s: got\n%+v\nwant as in the chat dialect\n%+v", dialect, got, first)
+				t.Fatalf("dialect %s: got\n%+v\nwant, as in the chat dialect,\n%+v", dialect, got, first)
 			}
 		}
 		want := 0

@@ -62,6 +62,7 @@ func (q *quotationSearch) quotes(x *fingerprint) bool {
 	return q.hasNoTools && x.hasTools && asked && answered
 }
 
+// match is a piece found in a text at an offset.
 type match struct {
 	piece textPiece
 	at    int

@@ -16,6 +16,7 @@ type trail struct {
 	maxEchoes int // 0 means maxTrail
 }
 
+// trailKey is an echo key, and how the key may be used.
 type trailKey struct {
 	key    EchoKey
 	method Method // Resolved.Method if the key finds a session

@@ -6,6 +6,7 @@ import "strings"
 // result. A user text is read as a result only if the text begins with the words of a known agent. An answer is read as
 // a call only if such a result follows. So pasted logs and quoted commands are not read as results or calls.
 
+// agentFormat describes how an agent writes tool results into user messages.
 type agentFormat struct {
 	agent    string
 	prefixes []string
@@ -22,6 +23,7 @@ type agentFormat struct {
 	onWire    bool
 }
 
+// textResult is a tool result written as text.
 type textResult struct {
 	text           string
 	failed         bool

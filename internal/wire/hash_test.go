@@ -135,7 +135,7 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 		"a later system message": system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
 	} {
 		if h != base {
-			t.Errorf("%s: got SystemHash %x, want %x as for the member system", name, h, base)
+			t.Errorf("%s: got SystemHash %x, want %x, as for the member \"system\"", name, h, base)
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base {

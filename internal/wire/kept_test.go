@@ -119,7 +119,7 @@ func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json", s, got, want)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q, as from encoding/json", s, got, want)
 		}
 	})
 }

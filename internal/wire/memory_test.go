@@ -20,7 +20,7 @@ func assertSameParse(t interface {
 	want, wantErr := Parse(d, body)
 	got, err := m.Parse(7, d, body, 0)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-		t.Fatalf("body %q: ParseCache.Parse: err = %v, want %v as from Parse", body, err, wantErr)
+		t.Fatalf("body %q: ParseCache.Parse: err = %v, want %v, as from Parse", body, err, wantErr)
 	}
 	if wantErr != nil {
 		return
@@ -29,7 +29,7 @@ func assertSameParse(t interface {
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
-			t.Fatalf("body %q, item %d: got hash %x, want %x as from Parse", body, i, got.Hash(i), want.Hash(i))
+			t.Fatalf("body %q, item %d: got hash %x, want %x, as from Parse", body, i, got.Hash(i), want.Hash(i))
 		}
 	}
 	if len(want.scan.results) == 0 {

@@ -115,6 +115,7 @@ func (r *ReplyReader) read(rest []byte) {
 	}
 }
 
+// jsonBody collects a reply that is not a stream.
 type jsonBody struct {
 	bytes   []byte
 	max     int  // in bytes

@@ -53,6 +53,7 @@ type requestMembers struct {
 	toolChoice span
 }
 
+// requestScan holds what the scan recorded about the list.
 type requestScan struct {
 	list       []entry
 	results    []scannedResult
@@ -60,6 +61,7 @@ type requestScan struct {
 	firstNew   int // see FirstNew
 }
 
+// requestMemo holds values that are computed at the first use.
 type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
@@ -105,6 +107,7 @@ type entry struct {
 	resultsBefore int32 // number of earlier entries in requestScan.results
 }
 
+// scannedResult is a tool result's position: the item's index and, in the Messages API, the block's index.
 type scannedResult struct {
 	item, block int32
 	call        uint64 // call id hash

@@ -47,6 +47,7 @@ func firstStdout(b []byte, output span) span {
 	return span{}
 }
 
+// responsesItem holds positions of a Responses API item's members.
 type responsesItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }

@@ -99,7 +99,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
 		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q, as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }
@@ -380,7 +380,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := wire.ReplyEchoKeys(r.Reply(), ""), req.EchoKeys(0); !slices.Equal(got, want) {
-		t.Errorf("reply keys = %q, want %q as for the returned reply", got, want)
+		t.Errorf("reply keys = %q, want %q, as for the returned reply", got, want)
 	}
 }
 
@@ -408,7 +408,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, memoryErr := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || memoryErr != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("%d items: ParseCache.Parse = %+v, error %v, want %+v, error %v as from Parse", n+1, got, memoryErr, want, err)
+			t.Fatalf("%d items: ParseCache.Parse = %+v, error %v, want %+v, error %v, as from Parse", n+1, got, memoryErr, want, err)
 		}
 		role := "system"
 		if n == 2 {

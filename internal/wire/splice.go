@@ -32,6 +32,7 @@ const (
 	nullText = "null"
 )
 
+// place says where and how Splice inserts a text.
 type place struct {
 	offset int
 	form   form
@@ -129,6 +130,7 @@ func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	return place{}, false
 }
 
+// insertion holds all texts for one place.
 type insertion struct {
 	item, block int
 	where       place

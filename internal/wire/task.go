@@ -9,6 +9,7 @@ import (
 // the template, because the content hash covers the message. Request.UserRequest and Request.Task leave the template
 // out.
 
+// taskTemplate is the text that a harness writes around the user's request.
 type taskTemplate struct {
 	harness     string
 	head        string   // begins the message; "" for any beginning

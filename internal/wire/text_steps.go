@@ -13,6 +13,7 @@ import (
 // thought, which the model completes. Example steps in the rules are not this agent's steps. dspy's message is a
 // trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
 
+// step is a call with the result (observation) in a growing message.
 type step struct {
 	number      int
 	action      string // scratchpad: text with the call
