@@ -14,6 +14,7 @@ import (
 	"precept/internal/wire"
 )
 
+// dialogue is one simulated conversation.
 type dialogue struct {
 	task     string
 	history  []string

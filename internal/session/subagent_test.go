@@ -119,6 +119,7 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	}
 }
 
+// An agent may rewrite the first message or the reply. If both are rewritten, nothing shows where the items are.
 func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, tc := range map[string]struct {
@@ -144,6 +145,7 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	}
 }
 
+// Two agents take part in the session: a handoff call passes the conversation from the first to the second.
 func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

@@ -8,6 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
+// template formats a task and all steps so far as one message.
 type template func(task string, steps []string) string
 
 func templates() map[string]template {
