@@ -134,7 +134,7 @@ func (emptySource) Rate(context.Context, string, feedback.Post) (store.Posted, e
 	return store.Posted{}, store.ErrNoSession
 }
 
-// emptyLibrary and emptyArchive are separate types because they have different methods with the same name.
+// emptyLibrary and emptyArchive are separate types, because the interfaces have different methods named Block.
 type (
 	emptyLibrary struct{ emptySource }
 	emptyArchive struct{ emptySource }
@@ -162,7 +162,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request. change may alter the request first.
+// do sends one request. If change is not nil, it alters the request first.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)

@@ -56,7 +56,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session. change may alter the record and the exchanges first.
+// addSession writes a session. If change is not nil, it alters the record and the exchanges first.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)

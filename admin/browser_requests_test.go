@@ -154,7 +154,7 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	}
 }
 
-// A refresh leaves the notice on an action in a different tab for the next page.
+// A page that refreshes itself in one tab must not use up the notice about an action in another tab.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

@@ -9,7 +9,7 @@ import (
 	"precept/admin"
 )
 
-// mainText returns a page's main part, unescaped. change may alter the data and the options first.
+// mainText returns a page's main part, unescaped. If change is not nil, it alters the data and the options first.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionPageWith returns the page for a session with one turn. change may alter the turn.
+// sessionPageWith returns the page for a session with one turn, as altered by change.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {

@@ -76,7 +76,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 }
 
-// In the order by effect, rows without an effect come last.
+// When sorted by effect, rows without an effect come last.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
@@ -101,7 +101,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	}
 }
 
-// A lesson could hide an instruction in such characters.
+// A lesson could hide an instruction in invisible characters.
 func TestEscapeHiddenReplacesInvisibleCharactersByTheirNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson gets a smaller holdout. n1 and s1 hold the count and the summed residuals of injected sessions; nu
+// A leaning lesson is withheld less often. n1 and s1 hold the count and the summed residuals of injected sessions; nu
 // counts matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
@@ -24,7 +24,7 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	}
 }
 
-// Otherwise, a harmful lesson with early luck would take ten times as long to detect.
+// If a lesson stayed trusted, detecting a harmful lesson with early luck would take ten times as long.
 func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64

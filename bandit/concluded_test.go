@@ -10,7 +10,7 @@ import (
 )
 
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
-	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	for i := range n {
 		injected, p := r.Float64() >= eps, 0.5
 		if injected {
@@ -29,7 +29,7 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// A harmful lesson keeps the full holdout.
+// A proof of harm is no conclusion: a harmful lesson keeps the full withheld share.
 func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {

@@ -271,7 +271,7 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 // probability 0.5 + match, plus effect with the lesson.
 func simulateCautions(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	for range lessons {
 		c := bandit.New()
 		for range sessions {

@@ -162,7 +162,7 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Other objectives keep the full holdout until the lesson is proven. A trial keeps its own holdout.
+// Other objectives withhold the full share until the lesson is proven. In a trial, the trial's share is withheld.
 func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -225,7 +225,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	}
 }
 
-// Without the limit, a random effect draw would often be above 0.
+// The random draw of this lesson's effect is often above 0, but a draw does not make a benched lesson eligible.
 func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0

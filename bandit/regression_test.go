@@ -61,7 +61,7 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	}
 }
 
-// The predictions are then close to the mean.
+// If no fact predicts the reward, the predictions stay close to the mean.
 func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	r, c := seededRand("noise"), bandit.New()
 	for range 1000 {

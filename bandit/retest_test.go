@@ -39,7 +39,8 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 	return 0
 }
 
-// Lesson a is proven on model-a. With bandit.retest, a new model has the full holdout until it has evidence.
+// Lesson a is proven on model-a. With bandit.retest, the full share is withheld on a new model until there is evidence
+// from that model.
 func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()

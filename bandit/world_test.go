@@ -26,7 +26,7 @@ type simulatedLesson struct {
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
-	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
+	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // the tests need repeatable numbers
 }
 
 // newWorld returns a world in which a third of the lessons help, a third harm, and a third have no effect. If contrary

@@ -144,7 +144,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// The source decides the tier.
+// The post does not contain the tier: a user's feedback gets tier 1, and a system's gets tier 2.
 func TestParseKeepsFieldsOfValidPost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")

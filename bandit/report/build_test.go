@@ -39,7 +39,7 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // in two steps, the chooser would detect a change in the effect
+	var all []trial.Delta // added in one step; after two steps, the chooser would detect a change in the effect
 	add := func(ds []trial.Delta, times int) {
 		multiplied := slices.Clone(ds)
 		for i := range multiplied {
@@ -79,7 +79,7 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfLessonA first applies the edits to the report input.
+// rowOfLessonA returns the row for lesson a in a report on c, after the edits to the report input.
 func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
@@ -189,8 +189,8 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	}
 }
 
-// The verdict helps needs 50 rewarded sessions in each arm. It stays if a smaller holdout widens the interval, because
-// the intervals at all times hold simultaneously.
+// The verdict "helps" needs 50 rewarded sessions with the lesson and 50 withheld ones. The verdict stays when fewer
+// sessions are withheld and the interval widens, because the earlier interval stays valid.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})

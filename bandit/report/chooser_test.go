@@ -45,7 +45,7 @@ func (c constantChooser) Belief(report.Lesson) report.Belief      { return c.bel
 func (c constantChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
 func (c constantChooser) Sigma2() float64                         { return 0.25 }
 
-// The chooser's beliefs change only the belief fields, and the verdicts likely and benched.
+// The chooser's beliefs change only the belief fields and the verdicts "likely ..." and "benched".
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})

@@ -62,7 +62,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 	}
 }
 
-// At most 6% of intervals may exclude 0 at any time.
+// No lesson has an effect, so at most 6% of the intervals may ever exclude 0.
 func TestNoVerdictWithoutEffect(t *testing.T) {
 	claims, excludedZero, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
@@ -133,5 +133,5 @@ func TestReportFindsRealEffects(t *testing.T) {
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
-	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
+	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // the tests need repeatable numbers
 }

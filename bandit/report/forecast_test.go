@@ -57,7 +57,7 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 	}
 }
 
-// The chooser believes that the first lesson helps and the second harms.
+// The first forecast is for a lesson that the chooser expects to help, the second for one that it expects to harm.
 func TestForecastTextGolden(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {

@@ -22,7 +22,7 @@ type holdoutResult struct {
 	possible float64
 	helpful  int
 	found    int // lessons that help, by their verdict
-	claims   int // verdicts helps or harms
+	claims   int // verdicts that a lesson helps or harms
 	wrong    int // wrong claims
 }
 
@@ -33,7 +33,7 @@ type demoWorld struct {
 	lessons []report.Lesson
 	effects []float64
 	hard    []float64        // change in a lesson's match rate per unit of difficulty
-	claimed []report.Verdict // each lesson's latest verdict helps or harms
+	claimed []report.Verdict // each lesson's latest verdict that the lesson helps or harms
 }
 
 // closedAfter is how many sessions later a session closes.
@@ -164,6 +164,7 @@ func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResul
 	return all, sum
 }
 
+// standardError returns the standard error of the ratio between two sums over all results.
 func standardError(all []holdoutResult, numerator, denominator func(holdoutResult) float64) float64 {
 	var numSum, denSum float64
 	for _, x := range all {

@@ -64,8 +64,8 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks for which holds returns true. If holds is true for one number, it
-// must be true for all larger numbers.
+// leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy the
+// condition, too.
 func leastPicks(holds func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !holds(hi) {

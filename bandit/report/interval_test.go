@@ -12,7 +12,7 @@ import (
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
-	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
+	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // the tests need repeatable numbers
 }
 
 // simulateNoEffect simulates a lesson without an effect. onSession gets the sums, and the summed rewards in injected
@@ -43,8 +43,8 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 	}
 }
 
-// With an evaluation after every ten sessions, an interval may ever exclude the true effect for at most 6% of lessons.
-// The Wald interval does so for at least 20%, which shows that this test can fail.
+// With an evaluation after every ten sessions, the interval ever excludes the true effect for at most 6% of the
+// lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64

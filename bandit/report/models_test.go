@@ -49,7 +49,7 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 		{"proven outcome", false, 400, 12, "proven on model-a, open on model-b"},
 		{"no finding", true, 20, 2, ""},
 	} {
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@abc", "model-a", tc.picksA, tc.rewarded)
 		addModelPicks(r, c, "in@abc", "model-b", tc.picksB, tc.rewarded)
@@ -73,7 +73,7 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 
 // A lesson without a pick has empty lists.
 func TestModelsInJSONAreLists(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	addModelPicks(r, c, "in@abc", "model-a", 100, true)
 	addModelPicks(r, c, "in@abc", "model-b", 3, true)

@@ -63,7 +63,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// The errors in unrewarded sessions then do not predict a reward.
+// The lesson changes errors only in rewarded sessions, so errors in other sessions do not predict a reward.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {

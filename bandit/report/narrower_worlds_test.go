@@ -29,10 +29,10 @@ type intervalCounts struct {
 	lessons                     int
 	missed, missedInAllSessions int     // intervals that excluded the true effect, 0, at any evaluation
 	half, halfAll               float64 // final half-widths, summed
-	explained                   float64 // Explained, summed
+	explained                   float64 // ExplainedShare, summed
 }
 
-const openSessions = 50
+const openSessions = 50 // sessions that are open at a time
 
 func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	r, c := seededRand(seed), bandit.New()

@@ -48,7 +48,7 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 
 // Lesson good prevents the error and costs tokens. No session has a reward.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "good@abc", 400, &expectedOutcomes{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
 	addObservedPicks(r, c, "idle@abc", 400, &expectedOutcomes{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
@@ -98,7 +98,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 }
 
 func TestGuardrailListsEachRise(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "bad@abc", 400, &expectedOutcomes{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
@@ -138,7 +138,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	if more, err := empty.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.DetectableEffect > 0.05 && more.DetectableEffect < 1) {
 		t.Errorf("400 picks on tokens: err = %v, DetectableEffect = %v, want 0.05 to 1", err, more.DetectableEffect)
 	}
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	l := newLessons("good")
 	l[0].Epsilon, l[0].Trial = 0.5, trial.PlannedName(noon, plan.Picks, "recurrence")
@@ -164,8 +164,8 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	}
 }
 
-// Falling recurrence has the largest part of the error budget: an e-value of 600 proves that recurrence falls, but not
-// that errors fall.
+// The test for lower recurrence gets most of the permitted false proofs. An e-value of 600 therefore proves lower
+// recurrence, but not fewer errors.
 func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
@@ -194,9 +194,9 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	}
 }
 
-// If the error never recurs, the formula gives fewer picks than a trial may have.
+// If the error never recurs, the formula gives fewer picks than the minimum for a trial.
 func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "never@abc", 400, &expectedOutcomes{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("never")})
@@ -208,7 +208,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 
 // An effect between 0 and the material change needs a narrower interval than effect 0.
 func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	open := 0
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
 		c := trial.NewCounters()

@@ -69,7 +69,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	}
 }
 
-// Before the first injection, the lesson's size counts.
+// Before the first injection, the row has the lesson's size in tokens.
 func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()

@@ -31,7 +31,7 @@ func inputOfAllRows() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// fullTable checks that only the line with the long slug has more than 100 columns.
+// fullTable returns the table for 100 columns, and fails the test if a line other than the long slug's is wider.
 func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -207,7 +207,7 @@ func TestTableReturnsWriteError(t *testing.T) {
 	}
 }
 
-// The default is prove.
+// The default rule, "prove", is not named.
 func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "" means no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}

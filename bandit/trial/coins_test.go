@@ -13,7 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The decisions in an export can then be recomputed.
+// With the documented hash, a reader of an export can recompute the random decisions.
 func TestCoinMatchesDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)

@@ -106,7 +106,8 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 }
 
-// A pick with epsilon 0 or 1 adds nothing to the comparison (n, z, zz) or the evidence (w).
+// A pick with epsilon 0 or 1 adds nothing to the comparison (fields n, z and zz) or to the e-values (fields w+1 to
+// w-6).
 func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()

@@ -63,7 +63,7 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 
 // With 150 evaluations, at most one in twenty runs may reach 20 (Ville's inequality).
 func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var falseProofs [2]int

@@ -49,7 +49,7 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 		{"no effect", 400, 0, false},
 		{"opposite effect", 200, -0.3, false},
 	} {
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
 		addModelPicks(r, c, "in@1", "b", tc.picks, tc.effect)
@@ -64,7 +64,7 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 
 // The effect on a model with many picks hardly changes.
 func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	addModelPicks(r, c, "in@1", "large", 5000, 0.3)
 	addModelPicks(r, c, "in@1", "small", 60, -0.1)
@@ -113,7 +113,7 @@ func TestNumberOfModelNamesIsLimited(t *testing.T) {
 
 func TestWithdrawnRewardLeavesModelUnchanged(t *testing.T) {
 	c := trial.NewCounters()
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	addModelPicks(r, c, "in@1", "a:b@c", 80, 0.2)
 	before := c.Models("in@1")
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Centre: 0.3, Injected: true}}}

@@ -95,7 +95,7 @@ func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 
 // A clone has equal sums.
 func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	var all [][]trial.Delta
 	for range 80 {
 		all = append(all, pickWithOutcomes(r.IntN(5) > 0, r.IntN(2) == 0, trial.Totals{
@@ -124,7 +124,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Bets (assumed effects) on a scaled outcome begin after 50 picks.
+// An outcome that is not 0 or 1 has no width, and thus no e-value, before 50 picks.
 func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)

@@ -22,7 +22,7 @@ type rewardedSession struct {
 
 // trialSessions simulates n sessions with a lesson that raises the success probability from 0.5 to 0.5 + effect.
 func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the tests need repeatable numbers
 	var out []rewardedSession
 	for i := range n {
 		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
@@ -60,7 +60,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 			n, z, zz = n+1, z+x, zz+x*x
 		}
 	}
-	r := rand.New(rand.NewPCG(3, 1)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 1)) //nolint:gosec // the tests need repeatable numbers
 	for round := range 5 {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		c, parts := trial.NewCounters(), [2][]trial.Delta{}

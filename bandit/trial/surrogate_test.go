@@ -57,7 +57,7 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 		"error costs 50 points": {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
 		"error adds 10 points":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
 	} {
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 		c := trial.NewCounters()
 		for range tc.picks {
 			errors := r.Int64N(9)
@@ -73,7 +73,7 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 }
 
 func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
 	type term struct{ d, g, rewarded float64 }
 	var all []term

@@ -102,7 +102,7 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 // 3 points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
-		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
+		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // the tests need repeatable numbers
 		p := &countedPicks{Counters: trial.NewCounters()}
 		var up, down float64
 		var noEffectAt int64
@@ -165,7 +165,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 
 // At most 5% of lessons may have an interval that excludes 0 in 1,000 evaluations.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
-	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
+	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400
 	missed := 0
 	for range runs {
