@@ -121,8 +121,9 @@ func (pr *progress) lastRead(shards int) []int64 {
 	return out
 }
 
-// recordOwnSettlements records a plan's answered calls: Changes must leave out their deltas, which the Settle caller
-// knows. A call without an answer may have been executed; the deltas are read from the log.
+// recordOwnSettlements records the settlements in a plan's answered calls. Changes leaves out the deltas in these
+// settlements, because Settle's caller has them. A call without an answer may have been executed, so Changes returns
+// the deltas from the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions in one sweep step, which takes some milliseconds.
+// sweepStep is the number of sessions in one sweep step; a step takes some milliseconds.
 const sweepStep = 32
 
 // Forget deletes a session with all its data, and reports whether the session existed. The counters keep the session's
@@ -115,8 +115,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// PurgeSessions deletes the sessions last seen before a time, as Forget does, and returns the number. It works in steps
-// of some milliseconds, at least one, and stops between two steps when ctx ends.
+// PurgeSessions deletes the sessions last seen before a time, as Forget does, and returns the number. When ctx ends, it
+// stops after the current step of some milliseconds. One step is always done.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {
@@ -125,8 +125,8 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error
 	return n, err
 }
 
-// sweep deletes the sessions last seen before a time ("" means all) in the keyspaces from list. When ctx ends, the
-// sweep stops between two steps.
+// sweep deletes the sessions last seen before a time ("" means all) in the keyspaces from list. When ctx ends, it stops
+// after the current step.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {

@@ -120,7 +120,7 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 	return p, err
 }
 
-// pageBuilder collects a page's references, from <= at < to.
+// pageBuilder collects a page's references with from <= at < to (in Unix microseconds).
 type pageBuilder struct {
 	from, to int64
 	limit    int

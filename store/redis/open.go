@@ -35,7 +35,8 @@ type Options struct {
 	Timeout time.Duration
 	// MaxParked limits a tenant's parked feedback entries; 0 means 100,000.
 	MaxParked int
-	// MaxFeedback limits a session's feedback entries, and those under one key; 0 means session.MaxFeedback.
+	// MaxFeedback limits a session's feedback entries, and the parked entries under one echo key; 0 means
+	// session.MaxFeedback.
 	MaxFeedback int
 	// Shards is the shard count in a new store; 0 means 256. An existing store keeps the old count.
 	Shards int
@@ -92,8 +93,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// markUncertain makes the next write check the tenant list and the shard count, because Redis may have lost data, such
-// as before a new connection.
+// markUncertain makes the next write check the tenant list and the shard count, because Redis may have lost data, for
+// example while the connection was broken.
 func (s *Store) markUncertain() {
 	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
@@ -233,8 +234,8 @@ func (b *breaker) recordFailure(now time.Time, err error) {
 	}
 }
 
-// refusal returns the error for a refused call. The error has the last failure's text, and wraps only ErrDown or
-// ErrTLS: the refused call itself did not time out.
+// refusal returns the error for a refused call. The error has the last failure's text, but wraps only ErrDown or
+// ErrTLS, because the refused call itself did not time out.
 func (b *breaker) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -114,7 +114,7 @@ type sessionRef struct {
 // the previous call's last row (or the zero Row).
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
-	// Closed and lost sessions are left out, so several pages may be needed.
+	// Closed sessions and sessions without a row are left out, so several pages may be needed.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []sessionRef
 		var page []session.Row

@@ -30,7 +30,7 @@ type address struct {
 //
 // Further parameters: prefix=NAME (of the keys; default precept), tls=true, skip_verify=true (accept every
 // certificate), ca_file, cert_file, key_file and server_name (see tlsParams), sentinel_user, sentinel_password, and
-// addr=HOST:PORT(repeatable, instead of a list).
+// addr=HOST:PORT (repeatable, instead of a list of hosts).
 //
 // net/url refuses lists of hosts since Go 1.26, so parseURL parses the hosts itself. Errors never quote the address,
 // which may contain a password.
