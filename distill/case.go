@@ -87,7 +87,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 type occurrence struct {
 	failure    Case      // the case with this session's counts
 	testError  seenError // tests a draft's triggers; never stored
-	lookupStep int       // step of the look-up for fixLookupOnly; 0 for none
+	lookupStep int       // step of the lookup for fixLookupOnly; 0 for none
 }
 
 // seenError is an error as the proxy sees it when matching lessons.

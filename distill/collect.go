@@ -66,7 +66,7 @@ func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 }
 
 // removeOldestCase removes the case with the oldest last occurrence. Otherwise a tenant with MaxCases old failures
-// would get no lesson on a new one.
+// would get no lesson on a new failure.
 func (w *tenantDistiller) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {

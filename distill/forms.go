@@ -123,7 +123,7 @@ func isShorterList(failed, accepted any) bool {
 	return true
 }
 
-// nameTokens returns get and order for get_order, getOrder and GetOrder.
+// nameTokens returns the words in a tool's name, in lower case: "get" and "order" for get_order, getOrder and GetOrder.
 func nameTokens(tool string) []string {
 	var out []string
 	start := 0
@@ -143,8 +143,7 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a word in a tool's name is in a list from lists.txt, such as looks, thinks, gives or
-// destroys.
+// toolDoes reports whether a word in a tool's name is in a list from lists.txt, such as the list "looks" or "destroys".
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }

@@ -147,7 +147,8 @@ func quotationsIn(text string) (out []string) {
 	}
 }
 
-// givesOrders reports whether a text has words such as always or must. Phrases such as "must be" only describe a value.
+// givesOrders reports whether a text has words such as "always" or "must". Phrases such as "must be" only describe a
+// value.
 func givesOrders(text string) bool {
 	text = lesson.NormalizeLookalikes(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {

@@ -53,7 +53,7 @@ func recogniseFailure(s *step) *knownFailure {
 		switch {
 		case k.Edit != "" && !s.edits():
 			continue
-		case k.Edit != "" && !hasWording: // without known words, the kind decides
+		case k.Edit != "" && !hasWording: // without known words, the error kind decides
 			if byKind == nil && hasKindOf(s, &k) {
 				byKind = &k
 			}

@@ -252,7 +252,7 @@ func compoundKind(parts []string) wordKind {
 	return plainWord
 }
 
-// isStandard matches iso-639-1, rfc3339 and utf-8.
+// isStandard matches names such as iso-639-1, rfc3339 and utf-8.
 func isStandard(low string) bool {
 	for _, body := range []string{"iso", "rfc", "utf"} {
 		if n, ok := strings.CutPrefix(low, body); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
@@ -262,7 +262,7 @@ func isStandard(low string) bool {
 	return false
 }
 
-// isErrorName matches ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339 and 403.
+// isErrorName matches names and codes such as ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339 and 403.
 func isErrorName(t string) bool {
 	letters, digits, upper := 0, 0, 0
 	for _, r := range t {
@@ -298,7 +298,7 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns short values in the arguments, and the words in these values. All are private even if an error
+// valueWords returns short values in the arguments, and the words in these values. They are private, even if an error
 // repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}

@@ -73,7 +73,7 @@ type capturedSession struct {
 const (
 	maxCapturedSessions = 400
 	minCapturedSessions = 20  // fewer sessions cannot show that a trigger is too broad
-	minTriage           = 40  // sessions that Selection.Triage needs
+	minTriage           = 40  // captured sessions needed for Selection.Triage
 	maxMatchShare       = 0.2 // a trigger that matches a larger share of the captured sessions is too broad
 )
 

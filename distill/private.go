@@ -20,7 +20,8 @@ const (
 	scopeNames            // also names: capitalised words for products, customers and places
 )
 
-// isTerm matches frozen, SLA and ReleaseTrain. A word with only an initial capital, such as Ada, may be a name.
+// isTerm matches terms such as "frozen", "SLA" and "ReleaseTrain". A word with only an initial capital, such as "Ada",
+// may be a name.
 func isTerm(word string) bool {
 	const maxShortForm, minPartLen = 5, 3
 	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
@@ -105,7 +106,7 @@ func isKnownWord(low string) bool {
 	return isErrorName(strings.ToUpper(low)) && len(low) < 4
 }
 
-// isNameShaped matches Ada, O'Neill and Jean-Luc.
+// isNameShaped matches words such as "Ada", "O'Neill" and "Jean-Luc".
 func isNameShaped(word string) bool {
 	first, lower := true, 0
 	for _, r := range word {

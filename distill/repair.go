@@ -223,7 +223,7 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns the fix if a look-up's result contains the new value, or every new word in the value.
+// lookupFix returns the fix if a lookup's result contains the new value, or every new word in the value.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -249,7 +249,7 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 	return Fix{}, false
 }
 
-// isCode matches JFK, 14C and EU.
+// isCode matches short codes such as JFK, 14C and EU.
 func isCode(v string) bool {
 	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
 }

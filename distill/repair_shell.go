@@ -38,7 +38,8 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// wraps reports whether the command is a wrapper and the inner command, such as poetry run in "poetry run pytest".
+// wraps reports whether the command runs the inner command, as "poetry run pytest -q" runs "pytest -q". by is the part
+// without the arguments, "poetry run pytest".
 func (c *command) wraps(inner *command) (by string, ok bool) {
 	at := len(c.args) - len(inner.args) - 1
 	if at < 0 || at > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
@@ -106,9 +107,9 @@ func (s *step) blamedCommand() *command {
 	return s.shell.mainCommand()
 }
 
-// optionFix returns the only option that differs between two commands. newWords counts other new words. A short
-// option's value is private, and the option makes no sense without the value. An option replaces a different option
-// only if the error names the replaced one.
+// optionFix returns the only option that differs between two commands. newWords counts other new words. A new short
+// option with a value is no fix, because the value is private and the option is useless without the value. An option
+// replaces a different option only if the error names the replaced one.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
 	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })
