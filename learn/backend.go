@@ -106,8 +106,8 @@ type Fleet interface {
 	// without a position. The first call returns all positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas (counter changes) missing in memory: other replicas' settlements between the previous
-	// Counters or Changes call and the last Positions call, and own settlements with a lost response. ok is false if
-	// they are incomplete. The caller never calls Changes during Settle.
+	// Counters or Changes call and the last Positions call, and own settlements if the response was lost. ok is false
+	// if they are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// RatedOpenSessions returns at most limit open sessions with all feedback, ordered by newest feedback, starting
 	// after a position. last is the position for the next call.

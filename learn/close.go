@@ -23,7 +23,8 @@ const (
 	// unitGracePeriod is the maximum time that a due unit waits for member data. Otherwise, an active member could
 	// delay the closing forever.
 	unitGracePeriod = 5 * time.Second
-	// maxIntervals is how many closing intervals a replica at most waits for other replicas to close a due session.
+	// maxIntervals is the maximum number of closing intervals that a replica waits for another replica to close a due
+	// session.
 	maxIntervals = 5
 )
 
@@ -147,7 +148,7 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 }
 
 // prepareSettlement returns a closing session's settlement, or nil after an error. A session without a stored record
-// moves no counter, but samples are built.
+// changes no counter, but gets samples.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {

@@ -1,4 +1,4 @@
-// Package learn closes sessions at a fixed age. It computes rewards from feedback, builds samples and moves the
+// Package learn closes sessions at a fixed age. It computes rewards from feedback, builds samples and changes the
 // counters. It also holds the beliefs of the chooser, which selects lessons.
 //
 // Only Learner.Beliefs is on a request's path; it never waits for the backend. A closed session keeps its assignment

@@ -226,8 +226,8 @@ func importSettlement(ref session.Ref, old session.SettledState, entries []feedb
 	}, nil
 }
 
-// withoutUnfinished drops exchanges that a longer transcript repeats with a reply. Both are stored, because an imported
-// exchange's id depends on the reply.
+// withoutUnfinished drops exchanges that a longer transcript repeats with a reply. Both versions of the exchange are
+// stored, because an imported exchange's id depends on the reply.
 func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	finished := map[int]bool{}
 	for i := range list {

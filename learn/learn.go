@@ -44,7 +44,7 @@ type Metrics struct {
 	Samples   atomic.Int64
 	Closed    atomic.Int64
 	Rewarded  atomic.Int64
-	Unsampled atomic.Int64 // exchanges without a sample, in sessions settled or, after a failure, set aside
+	Unsampled atomic.Int64 // exchanges without a sample in sessions that are settled, or set aside after a failure
 }
 
 // Learner closes sessions and holds the chooser's beliefs. Run and Follow each need a goroutine.

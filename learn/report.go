@@ -82,9 +82,9 @@ const (
 	maxOpenRead    = 20_000
 )
 
-// CountOpen counts a tenant's open sessions, or all tenants' if tenant is "", those with an inserted lesson, and those
-// with a match for each arm (treatment). It returns nil if no session is open. The count is a lower bound if CountOpen
-// stopped early.
+// CountOpen returns how many sessions are open, how many of them have an inserted lesson and, by arm (treatment), how
+// many have a match. It counts one tenant's sessions, or all tenants' sessions if tenant is "". It returns nil if no
+// session is open. The count is a lower bound if CountOpen stopped early.
 func CountOpen(ctx context.Context, backend interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,

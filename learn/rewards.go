@@ -97,7 +97,7 @@ func (o *provisionalSet) detach(name string) {
 	}
 }
 
-// addToCounters adds a tenant's open rewards to the counters of t that lack them.
+// addToCounters adds the tenant's provisional rewards that t does not count yet to t's counters.
 func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == t {
