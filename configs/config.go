@@ -55,7 +55,7 @@ type Admin struct {
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
-// Upstream is one LLM API. The URL looks like OPENAI_BASE_URL.
+// Upstream is one LLM API. The URL has the form of OPENAI_BASE_URL.
 type Upstream struct {
 	URL string `yaml:"url"`
 }
@@ -102,9 +102,9 @@ type Embeddings struct {
 
 // Values for match.like.
 const (
-	LikeOn      = "on"      // lessons with like: true are injected, all others are suggested
-	LikeSuggest = "suggest" // lessons that match by likeness are suggested, never injected
-	LikeOff     = "off"     // lessons match exactly only
+	LikeOn      = "on"      // a match by likeness injects a lesson with like: true, and suggests any other lesson
+	LikeSuggest = "suggest" // a match by likeness only suggests the lesson
+	LikeOff     = "off"     // lessons match only exactly
 )
 
 // SystemAgents returns the agent name patterns in System. The entry "true" means every agent.
@@ -165,7 +165,8 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report. A rise in a Guardrails outcome is shown next to a verdict.
+// Report configures the report. If one of the outcomes in Guardrails increases, the report shows the increase next to
+// the verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }

@@ -221,7 +221,8 @@ func (v *validator) checkPatterns() {
 	}
 }
 
-// checkTags checks the phrases that add tags to turns. A tag that no lesson can name would have no effect.
+// checkTags checks the phrases that add tags to turns. An invalid tag would have no effect, because no lesson could
+// name it.
 func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
 		v.require(isTag(tag), "tags."+tag, tag,

@@ -108,7 +108,8 @@ func checkPrintable(text string) error {
 	return nil
 }
 
-// envReference matches ${NAME} and ${NAME:-text}. Quotes and backslashes in text belong to YAML.
+// envReference matches ${NAME} and ${NAME:-text}. A reference contains no quotes and backslashes, because these belong
+// to the YAML around the reference.
 var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
 	`\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}"'\\\r\n]*)?\}`,
 )
