@@ -32,7 +32,7 @@ func lengthClass(size int) string {
 	return "xl"
 }
 
-// modelFamily returns "claude-opus" for "vendor/claude-opus-4-8".
+// modelFamily returns a model's name without provider and version, such as "claude-opus" for "vendor/claude-opus-4-8".
 func modelFamily(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	model, _, _ = strings.Cut(model, ":")
@@ -44,7 +44,7 @@ func modelFamily(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// shorten limits s, because a client chooses s, and the result becomes part of a counter name.
+// shorten limits the length of s, because clients choose s, and the result becomes part of a counter name.
 func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

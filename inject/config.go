@@ -14,7 +14,7 @@ const (
 	Pitfalls Style = "pitfalls" // between "[KNOWN PITFALLS ...]" and "[END KNOWN PITFALLS]"
 )
 
-// Placement is where lessons triggered by the user's words go.
+// Placement is where lessons triggered by the user's words are inserted.
 type Placement string
 
 // The placements.

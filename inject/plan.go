@@ -87,7 +87,7 @@ type Input struct {
 	Rules          *rules.Registry      // sections under measurement; may be nil
 	Now            time.Time
 
-	NoLearning    bool // the session is not learned from, so no section is measured
+	NoLearning    bool // learning is off for the session, so no section is measured
 	ReadsCommands bool // the reply is searched for /lesson commands
 }
 

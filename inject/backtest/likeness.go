@@ -19,7 +19,7 @@ type LikenessConfig struct {
 
 type likenessState struct {
 	book     *lesson.Book // nil: matches by likeness are not counted
-	sessions int          // number of sessions behind the thresholds
+	sessions int          // captured sessions that set the thresholds
 }
 
 // EnableLikeness makes r count matches by likeness, too, in sessions added later, if there are enough captured

@@ -202,7 +202,7 @@ func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	return nil
 }
 
-// threshold returns a lesson's minimum cosine. rate is the largest share of the samples that may reach the minimum.
+// threshold returns a lesson's minimum cosine. rate is the largest share of the samples allowed to reach the minimum.
 func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	cosines := make([]float32, 0, len(samples))
 	for _, s := range samples {
