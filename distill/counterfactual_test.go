@@ -15,6 +15,7 @@ func editCall(file, message string) event {
 	return call("edit_file", fmt.Sprintf(`{"path":"/srv/%s","old_string":"alpha","new_string":"beta"}`, file), message)
 }
 
+// storeSessions stores n sessions with the same events, each after a different user message.
 func storeSessions(f *fixture, name string, n int, events ...event) {
 	for i := range n {
 		f.addSession(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)

@@ -39,6 +39,7 @@ func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson
 	return list[0].State, why
 }
 
+// draftWithAdvice returns a draft about a failed deployment. The slug comes from the title.
 func draftWithAdvice(title string, advice ...string) distill.Draft {
 	slug := lesson.Slugify(strings.TrimSpace(title), 60)
 	if len(slug) < 2 {

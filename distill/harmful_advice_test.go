@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// failedCall returns a call with an error message as the result.
 func failedCall(tool, args, message string) event {
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return call(tool, args, string(text))
@@ -15,6 +16,7 @@ func failedCall(tool, args, message string) event {
 
 func acceptedCall(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
+// bashCall returns a call to the tool bash. The result is the output and the exit code.
 func bashCall(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))

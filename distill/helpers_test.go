@@ -17,6 +17,7 @@ import (
 	"precept/internal/session"
 )
 
+// event is a message, or a tool call with the result.
 type event struct {
 	message            string // "role: text", "" for a call
 	tool, args, result string
@@ -26,6 +27,7 @@ func user(text string) event               { return event{message: "user: " + te
 func agent(text string) event              { return event{message: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
+// fixture is a store and a bank in memory, with a clock that only tests move.
 type fixture struct {
 	*testing.T
 	store interface {
@@ -38,7 +40,7 @@ type fixture struct {
 	now               time.Time
 	conversationCount int // stored conversations
 
-	agent, run, caller string
+	agent, run, caller string // for the sessions added next
 }
 
 func newFixture(t *testing.T, limits ...bank.Limits) *fixture {
@@ -60,7 +62,7 @@ func (f *fixture) openBank(storage bank.Storage, limits bank.Limits) {
 
 func (f *fixture) clock() time.Time { return f.now }
 
-// A second conversation with the same name replaces or continues the first.
+// addSession stores a conversation. A second conversation with the same name replaces or continues the first.
 func (f *fixture) addSession(name string, events ...event) session.ID {
 	f.Helper()
 	return f.addTenantSession("default", name, nil, events...)
@@ -100,6 +102,7 @@ func raw(v any) json.RawMessage {
 	return data
 }
 
+// runDistiller runs the distiller once. Each change edits the options.
 func (f *fixture) runDistiller(change ...func(*distill.Options)) distill.Summary {
 	f.Helper()
 	sum, err := f.tryRunDistiller(f.Context(), change...)

@@ -25,7 +25,7 @@ import (
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
-	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no answer
+	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no reply
 }
 
 type judgeRequest struct {

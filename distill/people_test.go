@@ -2,6 +2,7 @@ package distill_test
 
 import "testing"
 
+// rejectedCommand returns a bash call that the user did not allow.
 func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }

@@ -7,6 +7,7 @@ import (
 	"precept/distill"
 )
 
+// sessionInPrompt returns the session's text in the judge's first request.
 func sessionInPrompt(t *testing.T, events ...event) string {
 	t.Helper()
 	f := newFixture(t)

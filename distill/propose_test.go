@@ -11,6 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
+// injected returns the entries for lessons that a session got.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})

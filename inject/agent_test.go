@@ -36,6 +36,7 @@ const (
 
 func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, responses, references} }
 
+// entry is an item in an agent's history.
 type entry struct {
 	kind        string // user, answer, call, result
 	text        string // user message, answer, call arguments, or result output
@@ -299,6 +300,7 @@ func (s *testSession) send() Plan {
 	return p
 }
 
+// sendBody is like send, for the given body.
 func (s *testSession) sendBody(body []byte) Plan {
 	s.t.Helper()
 	before := s.sent
@@ -314,6 +316,7 @@ func (s *testSession) sendBody(body []byte) Plan {
 	return p
 }
 
+// plan sends a body without comparing the messages with the previous request.
 func (s *testSession) plan(body []byte) Plan {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -336,6 +339,7 @@ func (s *testSession) plan(body []byte) Plan {
 	return p
 }
 
+// addsOnly reports whether changed is body with insertions.
 func addsOnly(body, changed []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(changed, body[i])
@@ -349,6 +353,7 @@ func addsOnly(body, changed []byte) bool {
 
 func (s *testSession) endTurn() { s.rec.AddReply(&wire.Reply{Complete: true}) }
 
+// restart stores the session's record and reads it again, as after a restart of the server.
 func (s *testSession) restart() {
 	s.t.Helper()
 	row, err := s.rec.Row(func(s string) (string, bool) { return s, true })
@@ -370,6 +375,7 @@ func (s *testSession) restore(data []byte) {
 	s.rec = rec
 }
 
+// upstream returns the messages that the upstream got in the newest request.
 func (s *testSession) upstream() string { return strings.Join(s.sent, "\n") }
 
 func newBook(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
@@ -382,6 +388,7 @@ func activeLesson(slug, keyword, advice string) *lesson.Lesson {
 	}
 }
 
+// injectAll returns a configuration that withholds no lesson.
 func injectAll() Config {
 	return Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}
 }

@@ -12,6 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
+// hop is one of several proxies in a row.
 type hop struct {
 	injector *inject.Injector
 	rec      *session.Record
@@ -25,6 +26,7 @@ func newHop(name string, style inject.Style) *hop {
 	}
 }
 
+// sendThrough returns the body that the proxy sends on.
 func (h *hop) sendThrough(t *testing.T, book *lesson.Book, d wire.Dialect, body string) string {
 	t.Helper()
 	req, err := wire.Parse(d, []byte(body))

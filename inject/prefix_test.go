@@ -11,6 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
+// manyLessons returns ten lessons with different texts in each edition.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
@@ -87,6 +88,7 @@ func (s *testSession) addCallWithResult(cmd, keyword string, fails bool) {
 	s.agent.addResult(id, out, fails)
 }
 
+// assertBounds checks the limits for block sizes, lessons and picks.
 func (s *testSession) assertBounds(cfg Config) {
 	s.t.Helper()
 	inserted := 0

@@ -57,6 +57,7 @@ type sectionSession struct {
 	noLearning bool
 }
 
+// newSectionSession returns a session with the given probability for the control group.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.IDOf("default", session.NamespaceSession, name)

@@ -53,6 +53,8 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
+// benchClose measures closing sessions with a number of turns. withVerdicts stores with each exchange how the tool
+// results were judged, and memory keeps the exchanges in the cache until the session closes.
 func benchClose(b *testing.B, turns int, withVerdicts, memory bool) {
 	b.Helper()
 	const sessions = 400

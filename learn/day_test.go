@@ -208,6 +208,7 @@ func (d *daySimulation) assignment(i int) trial.Assignment {
 	return a
 }
 
+// offerTurn records turn n of a session at a replica.
 func (d *daySimulation) offerTurn(f *fixture, tenant, name string, n int) {
 	if !f.Offer(store.Turn{Exchange: newExchange(tenant, name, n, d.clock.now()), Size: 100}) {
 		d.t.Error("Offer refused a turn")
@@ -238,6 +239,7 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 	})
 }
 
+// continueSession records a session's second turn at a replica that did not start the session.
 func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses, late := f.Acquire(d.t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
 	if ses == nil || late {
@@ -320,6 +322,7 @@ func (d *daySimulation) export() {
 	d.deleted += n
 }
 
+// reconnect waits until the partitioned replica reaches Redis again.
 func (d *daySimulation) reconnect(f *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
@@ -471,6 +474,7 @@ func (l *link) serve(ctx context.Context, c net.Conn) {
 	<-done
 }
 
+// setOpen lets connections through, or cuts all connections.
 func (l *link) setOpen(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"precept/store"
 )
 
+// withCache returns a change that adds an exchange cache with a size in bytes.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)

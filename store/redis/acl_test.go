@@ -44,6 +44,7 @@ func permissions(t *testing.T) []string {
 	return rules[slices.Index(rules, "-@all"):]
 }
 
+// startRestricted starts a server with a user that has only the documented permissions.
 func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -56,6 +57,7 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
+// callEveryMethod calls all methods of Store and Bank, and fails the test if a call returns an error.
 func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {

@@ -134,6 +134,7 @@ func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 	}
 }
 
+// newSettlement returns session n's first settlement, which adds n to the counter sum.
 func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }

@@ -87,6 +87,7 @@ func writePurgeable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	}
 }
 
+// acknowledge acknowledges all samples for a consumer group.
 func acknowledge(t *testing.T, s *redis.Store, group string) {
 	t.Helper()
 	streams, err := s.SampleStreams(t.Context())

@@ -68,12 +68,14 @@ func (p *faultProxy) setFault(number int, kind fault) {
 	p.commandsSeen, p.faultAt, p.fault, p.injected = 0, number, kind, false
 }
 
+// commands returns the number of commands since setFault, and whether the fault was injected.
 func (p *faultProxy) commands() (n int, happened bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.commandsSeen, p.injected
 }
 
+// nextFault counts a command, and returns the fault to inject at the command, or "".
 func (p *faultProxy) nextFault(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // sent when the client connects
@@ -89,6 +91,7 @@ func (p *faultProxy) nextFault(name string) fault {
 	return p.fault
 }
 
+// release sends the delayed command to the server.
 func (p *faultProxy) release() error {
 	server, err := net.Dial("tcp", p.server)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 
 const testTenant = "default"
 
+// storeCall is a call to a store that a test can repeat.
 type storeCall struct {
 	name  string
 	do    func(ctx context.Context, s *redis.Store) (result any, err error)
@@ -262,7 +263,7 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	}, proxy
 }
 
-// readAllData omits the server's epoch.
+// readAllData returns the results of all read calls as text, except the server's epoch.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
@@ -279,6 +280,7 @@ func readAllData(t *testing.T, s *redis.Store) string {
 	return text
 }
 
+// diffLines returns the lines that only one of the texts has.
 func diffLines(got, want string) (out string) {
 	for line := range strings.Lines(got) {
 		if !strings.Contains(want, line) {
@@ -293,6 +295,7 @@ func diffLines(got, want string) (out string) {
 	return out
 }
 
+// faults returns the faults to inject, each with the error that the store must return.
 func faults() map[fault]error {
 	return map[fault]error{
 		cutBefore: redis.ErrDown,

@@ -46,6 +46,7 @@ func sessionID(n int) (id session.ID) {
 	return id
 }
 
+// newBatch returns a batch with the row and one exchange of session n.
 func newBatch(n int) session.Batch {
 	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
 	id := sessionID(n)
@@ -76,6 +77,7 @@ func eventually(t *testing.T, subject string, fn func() error) {
 	}
 }
 
+// checkStored checks how many sessions are stored, each with one exchange.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64

@@ -14,6 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
+// postScore adds a user's score with an id to the feedback on session n.
 func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: id, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}

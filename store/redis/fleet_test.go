@@ -14,6 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
+// openReplicas returns two stores on one server.
 func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
 	server = storetest.StartRedis(t)

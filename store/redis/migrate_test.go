@@ -16,6 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
+// readDataWithoutPosition is like readAllData, but leaves out the positions, which differ between layouts.
 func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
 	for line := range strings.Lines(readAllData(t, s)) {
