@@ -139,8 +139,8 @@ func phrasesOf(t *lesson.Trigger) []string {
 
 // Lessons with at least these values count as equal.
 const (
-	minSlugSimilarity = 0.6
-	minTriggerOverlap = 0.5
+	minSlugSimilarity = 0.6 // see slugSimilarity
+	minTriggerOverlap = 0.5 // see triggerOverlap
 )
 
 type relation uint8

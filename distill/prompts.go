@@ -22,7 +22,7 @@ func (p *Prompts) files() map[string]*string {
 	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure, "phrases.md": &p.Phrases}
 }
 
-const maxPrompt = 64 << 10
+const maxPrompt = 64 << 10 // bytes
 
 // LoadPrompts reads the prompts from a directory. A default prompt replaces a missing file. If dir is empty, all
 // prompts are defaults.

@@ -42,7 +42,7 @@ func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 // A trigger is too broad if it matches more errors in other cases than both limits allow: a share and a number of these
 // errors.
 const (
-	maxOtherShare  = 0.03
+	maxOtherShare  = 0.03 // share of the errors in other cases
 	maxOtherErrors = 3
 )
 

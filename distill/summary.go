@@ -48,7 +48,7 @@ func (s *Summary) addNotProposed(d *Draft) {
 	}
 }
 
-const maxDrafts = 500
+const maxDrafts = 500 // entries in each list of a Summary
 
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++

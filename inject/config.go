@@ -37,4 +37,4 @@ type Config struct {
 	Bandit             bandit.Config
 }
 
-const defaultBudget = 2 << 10
+const defaultBudget = 2 << 10 // bytes per block

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-const maxLoops = 32
+const maxLoops = 32 // loops recorded per session
 
 // loop is a repetition in the new content: the agent repeats a call and gets the same result.
 type loop struct {

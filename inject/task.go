@@ -61,7 +61,7 @@ func (w *work) earlierWords() string {
 	return ""
 }
 
-const maxEarlierItems = 64
+const maxEarlierItems = 64 // items that earlierWords searches
 
 // firstNewSpot returns the first spot in the new content or, with only a system prompt, the end of the prompt.
 func (w *work) firstNewSpot() (spot, bool) {

@@ -205,7 +205,7 @@ func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionR
 	return deltas
 }
 
-const maxChanged = 4096
+const maxChanged = 4096 // tenants in changedTenants
 
 // changedTenants holds the tenants with sessions settled since the last take.
 type changedTenants struct {

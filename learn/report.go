@@ -33,7 +33,7 @@ type ReportQuery struct {
 	Inject        inject.Config
 }
 
-const maxProvisionalSessions = 100_000
+const maxProvisionalSessions = 100_000 // open sessions read for a report with provisional rewards
 
 // Report builds a tenant's report from the counters in memory, after reading other replicas' counters.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {

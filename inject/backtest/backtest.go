@@ -80,7 +80,7 @@ type MeanRewards struct {
 	RewardedUnmatched int      `json:"told_rest"`  // rewarded sessions without a match
 }
 
-const maxExamples = 10
+const maxExamples = 10 // examples in each list
 
 // Evaluator counts lesson matches over sessions. An Evaluator is not safe for concurrent use.
 type Evaluator struct {

@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-const maxSentenceBytes = 300
+const maxSentenceBytes = 300 // bytes of a sentence in an example
 
 // LikenessConfig configures matches by likeness in an Evaluator.
 type LikenessConfig struct {

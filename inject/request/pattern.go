@@ -32,8 +32,8 @@ type vocabulary struct {
 }
 
 const (
-	minPrefix = 3
-	maxPrefix = 12
+	minPrefix = 3  // bytes
+	maxPrefix = 12 // bytes
 )
 
 // A term is a word, or a word prefix with a ~ at the end.

@@ -34,6 +34,7 @@ type ExchangeDeleter struct {
 	recheckAt     time.Time         // next time to check all sessions again
 }
 
+// recheckAfter is how often all sessions are checked again.
 const recheckAfter = 24 * time.Hour
 
 // NewExchangeDeleter returns an ExchangeDeleter for a group. owner is the unique name in the lease.

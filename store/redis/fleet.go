@@ -106,6 +106,7 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 	return e
 }
 
+// optOutTTL is how long an opt-out mark is stored after the last PutOptOutMarks call for the session.
 const optOutTTL = 30 * 24 * time.Hour
 
 func optOutName(id session.ID) string {

@@ -22,7 +22,7 @@ func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err er
 	return keys, err
 }
 
-const streamCalls = 500
+const streamCalls = 500 // streams read or written in one pipeline
 
 // SampleStreams returns the newest sample's position (entry id) in each sample stream, by stream key.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {

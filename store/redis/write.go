@@ -84,7 +84,7 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-const maxUnitTries = 32
+const maxUnitTries = 32 // attempts to write a row that other replicas also change
 
 // writeUnit merges a unit's row (a run or a parent session) with the stored row, and starts again if the stored row has
 // changed meanwhile. Several replicas may assign lessons in a unit at the same time, and no assignment may be lost.
