@@ -23,8 +23,8 @@ const (
 	importLimit   = 256 << 20
 )
 
-// decode decodes a JSON body and refuses unknown members. decode accepts every content type, because curl by default
-// sends that of a form; checkWrite refuses other sites' forms.
+// decode decodes a JSON body and refuses unknown members. decode accepts every content type, because curl sends a
+// form's content type by default. checkWrite refuses forms from other sites.
 func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -36,12 +36,12 @@ func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequ
 // trialBody is the body that requests a trial. A trial with picks or detect is planned; dry_run returns the cost and
 // starts nothing.
 type trialBody struct {
-	Epsilon float64 `json:"epsilon"`
-	Until   float64 `json:"until_halfwidth"`
-	Picks   int64   `json:"picks"`
-	Detect  float64 `json:"detect"`
-	Power   float64 `json:"power"`
-	Outcome string  `json:"outcome"` // outcome of a planned trial; empty: the reward
+	Epsilon float64 `json:"epsilon"`         // probability of withholding
+	Until   float64 `json:"until_halfwidth"` // half-width of the interval that ends an unplanned trial
+	Picks   int64   `json:"picks"`           // rewarded picks until the evaluation
+	Detect  float64 `json:"detect"`          // effect to find, instead of picks
+	Power   float64 `json:"power"`           // probability of finding the effect
+	Outcome string  `json:"outcome"`         // outcome of a planned trial; empty: the reward
 	DryRun  bool    `json:"dry_run"`
 }
 

@@ -154,8 +154,8 @@ func (f frame) sessionHref(id string) string {
 	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// rewardedSessions returns a link to a lesson's rewarded sessions in an arm, such as injected, within this page's
-// window. An empty slug means every lesson.
+// rewardedSessions returns a link to a lesson's rewarded sessions in an arm (a group such as "injected" or "withheld"),
+// within this page's window. An empty slug means every lesson.
 func (f frame) rewardedSessions(slug, arm string, extraQuery ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, extraQuery...)...)
 }

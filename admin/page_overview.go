@@ -36,7 +36,7 @@ type task struct {
 	sessions         string // link to the sessions concerned
 }
 
-const overviewRows = 25
+const overviewRows = 25 // lessons in the overview's table
 
 func (s *Server) overview(c echo.Context) error {
 	r, err := s.readReport(c)

@@ -32,17 +32,18 @@ func (b belief) isBenched() bool {
 	return b.mean < -drawTemperature*math.Sqrt(b.variance)
 }
 
-// leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior decides the belief.
+// leaningPicks is the number of picks after which a smaller share can be withheld. With fewer picks the prior decides
+// the belief.
 const leaningPicks = 50
 
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
-// trustedSpread is how many standard deviations the mean effect must lie above zero for the smallest holdout, once a
-// lesson has seasonedPicks.
+// trustedSpread is how many standard deviations the mean effect must lie above zero for the smallest withheld share,
+// once a lesson has seasonedPicks.
 const trustedSpread = 1.7
 
 // isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so a lesson
-// with lucky early sessions gets the full holdout again.
+// with lucky early sessions is withheld in the full share again after the luck ends.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }

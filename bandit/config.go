@@ -4,9 +4,9 @@ package bandit
 type Objective string
 
 // The objectives. Raw uses the rewards with the lesson, which mostly measure how easy the sessions were. It exists for
-// fleets without a holdout.
+// operators who withhold no lessons.
 const (
-	Uplift Objective = "uplift" // Thompson sampling on the effect measured by the holdout
+	Uplift Objective = "uplift" // Thompson sampling on the effect measured with withheld picks
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
 	Random Objective = "random" // K matches, drawn at random
 	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; none is benched

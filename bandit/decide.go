@@ -130,7 +130,8 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flipPicks decides at random whether each chosen lesson is withheld, and freezes each pick's offset and centre.
+// flipPicks decides at random whether each chosen lesson is withheld. It freezes each pick's offset (the expected
+// reward without the lesson) and centre (the expected reward before the random decision).
 func flipPicks(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
@@ -197,8 +198,8 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trialName returns the pick's planned trial. Under All a pick belongs to no trial, because its coin ignores the
-// trial's epsilon.
+// trialName returns the pick's planned trial. Under All a pick belongs to no trial, because it is withheld with
+// Config.Epsilon instead of the trial's probability.
 func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""

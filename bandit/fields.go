@@ -52,12 +52,14 @@ const (
 	armFieldCount
 )
 
+// Indices into a category's sums.
 const (
 	iCN = iota
 	iCS
 	baselineFieldCount
 )
 
+// Indices into the tenant's sums.
 const (
 	iRewarded = iota
 	iGraded

@@ -121,7 +121,7 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the budget by rank, before a random decision. A withheld lesson takes a share, too.
+// Lessons fill the budget by rank, before they are withheld at random. A withheld lesson uses budget, too.
 func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {

@@ -102,6 +102,7 @@ type belief struct{ mean, variance, match, matchVariance, picks float64 }
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su
+	// a, b and d are the posterior's precision matrix, with the match effect first; r0 and r1 are the right-hand side.
 	a := 1/p.W2 + (rest+e.n1)/p.Sigma2
 	b := e.n1 / p.Sigma2
 	d := 1/p.T02 + e.n1/p.Sigma2

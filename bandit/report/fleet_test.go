@@ -107,7 +107,7 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 
 // The helpful lesson matches hard sessions. The harmful lesson is picked less.
 func TestReportFindsRealEffects(t *testing.T) {
-	effects := []float64{0.25, -0.25, 0, 0} // the helpful lesson matches hard sessions
+	effects := []float64{0.25, -0.25, 0, 0}
 	var lastReport report.Report
 	simulate("found", effects, 6000, 3000, func(r report.Report) { lastReport = r })
 	helps, harms := lastReport.Lessons[0], lastReport.Lessons[1]

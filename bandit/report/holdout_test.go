@@ -19,7 +19,7 @@ import (
 
 type holdoutResult struct {
 	gained   float64 // reward from the injected lessons
-	possible float64
+	possible float64 // the gain if the best matching lessons were always injected
 	helpful  int
 	found    int // lessons that help, by their verdict
 	claims   int // verdicts that a lesson helps or harms
@@ -36,7 +36,7 @@ type demoWorld struct {
 	claimed []report.Verdict // each lesson's latest verdict that the lesson helps or harms
 }
 
-// closedAfter is how many sessions later a session closes.
+// closedAfter is the number of later sessions after which a session closes.
 const closedAfter = 400
 
 func newDemoWorld(seed string) *demoWorld {

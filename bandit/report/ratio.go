@@ -166,7 +166,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 		lowest, highest := bounds(s)
 		l, h, n = l+weight*lowest, h+weight*highest, n+weight
 	}
-	if n == 0 || l == -n && h == n { // one arm is unknown
+	if n == 0 || l == -n && h == n { // the counts permit every effect
 		return nil, nil
 	}
 	return new(l / n), new(h / n)

@@ -32,7 +32,7 @@ type Report struct {
 	GeneratedAt      time.Time         `json:"generated_at"`
 	RewardDefinition string            `json:"reward_definition"`
 	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions closed under other reward definitions, not in these numbers
-	Objective        string            `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from the holdout
+	Objective        string            `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from withholding at random
 	Holdout          string            `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
 	Tenant           string            `json:"tenant,omitempty"`
 	Window           string            `json:"window,omitempty"`      // effects in sessions that started in the window; empty: all
@@ -214,12 +214,12 @@ type Row struct {
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
 	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions with the pick withheld
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
-	CachedChange   *float64       `json:"cached_change"`   // difference between the arms' shares; causal, because the assignment is random
+	CachedChange   *float64       `json:"cached_change"`   // cached_injected minus the share with the pick withheld; causal, because the assignment is random
 	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
 	AfterTrial     string         `json:"next,omitempty"`  // what happens to the lesson after the planned trial
 	Variance       float64        `json:"variance"`        // reward variance around the session's expected reward: measured, once there is enough data
-	Epsilon        float64        `json:"epsilon"`         // holdout for the next picks
+	Epsilon        float64        `json:"epsilon"`         // probability of withholding the next picks
 	Verdict        Verdict        `json:"verdict"`
 	Advice         string         `json:"advice"`                     // next action after the verdict
 	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 with a verdict
@@ -237,7 +237,7 @@ type Row struct {
 	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
 	RetireReason   string         `json:"retire,omitempty"`           // why the lesson might be retired
 	Note           string         `json:"note,omitempty"`             // limits on the verdict
-	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for a different holdout, if requested
+	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another probability of withholding, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
 	Explanation    *Explanation   `json:"explain,omitempty"`          // how the row is derived, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
@@ -258,7 +258,7 @@ type Band struct {
 	Hi     float64 `json:"hi"`
 }
 
-// WhatIf is what another holdout would change in a row.
+// WhatIf is what another probability of withholding would change in a row.
 type WhatIf struct {
 	Epsilon      float64 `json:"epsilon"`
 	HalfWidth    float64 `json:"half_width"`     // after the current number of picks (at least 50)

@@ -59,7 +59,7 @@ const (
 	PassedRank  PassReason = "rank"  // the chooser expects no gain above the cost
 )
 
-// Pick is a chosen lesson, with the coin's result and the frozen expectations.
+// Pick is a lesson chosen for a session, with the random decision, and the rewards expected at that time.
 type Pick struct {
 	Slug        string      `json:"slug"`
 	Arm         Arm         `json:"arm"`
@@ -75,16 +75,16 @@ type Pick struct {
 	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the flip
 }
 
-// Assignment holds all random and all expected values for a session, frozen at the decision. What a session adds to the
-// counters is a pure function of the Assignment and the reward. The caller sets Category, Model and Day before the
-// first Decide.
+// Assignment holds a session's random decisions and expected rewards, which never change after the decision. What a
+// session adds to the counters is a pure function of the Assignment and the reward. The caller sets Category, Model and
+// Day before the first Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
 	ControlP         float64        `json:"g"`
 	Category         string         `json:"cat"`
 	Model            string         `json:"model,omitempty"` // model in the first request; bounded at close (Counters.CountedModelName)
 	Tools            int            `json:"tools,omitempty"` // tools in the first request
-	Base             float64        `json:"base"`            // expected reward without a lesson, set with the control coin
+	Base             float64        `json:"base"`            // expected reward without a lesson, set with Control
 	Centre           float64        `json:"c,omitempty"`     // centre for the global comparison, set at the first match
 	Decided          bool           `json:"dec,omitempty"`   // Control and Base are set
 	Looped           bool           `json:"lp,omitempty"`    // a loop was found before the first match
@@ -93,9 +93,9 @@ type Assignment struct {
 	At               int64          `json:"at,omitempty"`    // session start, in seconds since 1970
 	Day              int32          `json:"day"`             // session start in days since 1970: the bucket in the dated counters
 	Excluded         bool           `json:"ex,omitempty"`    // outside the experiment; Exclude sets the field
-	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the control coin had a section under measurement; the session is in no comparison between treated and control
+	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the decision about Control had a section under measurement; the session is in no comparison between treated and control
 	Refused          bool           `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
-	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without rules file sections; the session stays in the sections' arms
+	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request from which rules file sections were cut; the session stays in the sections' measurement
 	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at close; later feedback does not change this field
 	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction to an earlier session must not remove what was never added
 	Reward           string         `json:"rw,omitempty"`    // reward definition at close; empty for the default definition

@@ -78,9 +78,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session with a changed request that the upstream refused. The session stays in its arm: only a
-// session with an injection can be refused, so leaving the session out would bias the comparison. If the refused
-// request lacked the cut sections (CutRefused), only the sections' arms count it.
+// countRefusals counts a session with a changed request that the upstream refused. The session stays in the comparison:
+// only a session with an injection can be refused, so leaving the session out would bias the effect. If the refused
+// request lacked the cut sections (CutRefused), the refusal counts only for the sections.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -206,8 +206,8 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// Z weighs a centred reward by the arm's inverse probability (Horvitz and Thompson 1952). For every centre, the mean z
-// is the effect of injecting. ok is false if the pick was not randomised.
+// Z divides a centred reward by the probability of the random decision (Horvitz and Thompson 1952), and negates it for
+// a withheld pick. For every centre, the mean z is the effect of injecting. ok is false if the pick was not randomised.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false

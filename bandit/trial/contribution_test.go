@@ -234,7 +234,8 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	})
 }
 
-// any.a0 counts the sessions with all first picks withheld, and any.a1 the sessions with an injected first pick.
+// any.a0 counts the sessions with all first picks withheld, and any.a1 the sessions with an injected first pick. The
+// number after @ is the probability, in millionths, that all are withheld.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -251,8 +252,8 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream may refuse a changed request. Refused cut sections (CutRefused) count for the sections' arms. Any other
-// refusal counts for all arms.
+// The upstream refused a changed request. A refusal because of cut sections (CutRefused) counts only for the sections.
+// Any other refusal counts for all arms.
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},

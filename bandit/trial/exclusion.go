@@ -13,7 +13,7 @@ const (
 	ExcludedUnknown ExclusionReason = "unknown" // the record, from an earlier release, has no reason
 
 	ExcludedImport ExclusionReason = "import" // an imported conversation; its requests could get no lesson
-	ExcludedMember ExclusionReason = "member" // the session's unit counts once for all its sessions
+	ExcludedMember ExclusionReason = "member" // the run or the parent session counts once for all its sessions
 )
 
 // exclusionReasons is the number of reasons with counters.
@@ -32,8 +32,8 @@ func (a *Assignment) Exclude(why ExclusionReason) {
 	}
 }
 
-// MemberAssignment returns the assignment for a session in a unit that holds the random decisions. Only the unit is
-// counted.
+// MemberAssignment returns the assignment for a session in a unit (a run, or a session with sub-agents). The unit has
+// the random decisions. Only the unit is counted.
 func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
 // exclusionDeltas counts the reason. A reason from a newer release counts as unknown.

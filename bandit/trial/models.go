@@ -211,8 +211,9 @@ func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
 }
 
-// IsModelUnseen reports whether the arm's evidence includes other models but not the given one. That model's sessions
-// then keep the full holdout. It is false if the evidence includes no model, as in counters from an earlier release.
+// IsModelUnseen reports whether the arm's evidence includes other models but not the given one. The chooser can then
+// withhold the full share in that model's sessions. The result is false if the evidence includes no model, as in
+// counters from an earlier release.
 func (c *Counters) IsModelUnseen(k Arm, model string) bool {
 	s := c.sumsOf(string(k), false)
 	if model == "" || k == "" || s == nil {

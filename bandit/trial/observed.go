@@ -175,5 +175,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSumCount is the number of outcome sums kept in the pool.
+// poolSumCount is the number of outcome sums that Counters.pool adds up over all arms: the sums before oZ.
 const poolSumCount = oZ

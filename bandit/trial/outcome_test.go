@@ -10,6 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
+// pickWithOutcomes returns a session with one pick, closed with the given totals. Before the pick, the session had 3
+// errors, 2 turns, 100 tokens and 5 seconds.
 func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
@@ -21,6 +23,7 @@ func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.A
 	return a
 }
 
+// A count x after the pick has the value log2(1 + x) / 24, and x errors have the value x / 10.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{

@@ -17,7 +17,7 @@ import (
 //
 // Feedback that arrives after a session has closed leaves the evaluation unchanged.
 
-// Epsilon is the default holdout of a trial. An even split needs the fewest picks.
+// Epsilon is the default share of picks withheld in a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
 
 // plannedPrefix begins a planned trial's scope. No arm or category begins with this prefix.
@@ -61,7 +61,8 @@ type plannedTrial struct {
 const tieBreakerDigits = 8
 
 // TrialEntries returns the deltas that a session adds to its picks' planned trials when it closes. Without a reward, y
-// is not a number, and only trials on an outcome get a delta. The delta encodes z and the arm, and is never 0.
+// is not a number, and only trials on an outcome get a delta. The delta encodes z and whether the pick was injected,
+// and is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -201,8 +202,8 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
-// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, or with fewer than twenty in
-// the smaller arm, the interval would be invalid.
+// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, or with fewer than twenty
+// injected or twenty withheld, the interval would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20
 	rareShare := 0.5

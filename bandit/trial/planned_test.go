@@ -47,7 +47,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	all := trialSessions(500, name, 0.2, 7)
 	var z, zz float64
 	var n, injected int64
-	for _, s := range all { // the formulas
+	for _, s := range all { // computes the expected sums of z and z squared
 		for _, p := range s.a.Picks {
 			if n == 200 {
 				continue
@@ -165,7 +165,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 }
 
-// A trial may end at a half-width. It does not begin again when the interval widens, or after Inherit.
+// A trial can end at a half-width. It does not begin again when the interval widens, or after Inherit.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {

@@ -2,10 +2,10 @@ package trial
 
 import "math"
 
-// Progress is an arm's state in the measurement. It decides the holdout size and when a trial ends.
+// Progress is an arm's state in the measurement. It decides how large a share is withheld, and when a trial ends.
 type Progress struct {
-	Proven     bool // E+ reached 20 at some time
-	Concluded  bool // the interval was above 0 and never below, or within the material size
+	Proven     bool // the e-value for help reached 20 at some time
+	Concluded  bool // the interval was above 0 and never below, or within 3 points of 0
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 

@@ -33,18 +33,18 @@ type EvidenceMaxima struct {
 	LogEHelps, LogEHarms float64 // largest e-values so far, as logarithms
 	MaxAbove, MaxBelow   float64 // the smallest p with the interval above and below 0, as ln(1/p)
 	ProvenAt             int64   // unix seconds; 0 means not proven
-	NoEffectAt           int64   // unix seconds of the first interval within the material size; 0 means never
+	NoEffectAt           int64   // unix seconds of the first interval within 3 points of 0; 0 means never
 }
 
 // AllSessions counts all of a tenant's sessions.
 type AllSessions struct {
 	Rewarded      int64                   // sessions with a reward
 	SumY          float64                 // summed rewards
-	MeasuredRules int64                   // closed sessions with a match that a measured section keeps out of the comparison
+	MeasuredRules int64                   // closed sessions with a match and a measured rules file section; not in the comparison
 	Closed        int64                   // closed sessions in the experiment
 	Members       int64                   // closed sessions that count with their unit
 	Excluded      [exclusionReasons]int64 // closed sessions outside the experiment, by ExclusionReasons
-	AnyInjected   []Stratum               // sessions with an injected first pick against sessions with all first picks withheld, by the latter's probability
+	AnyInjected   []Stratum               // sessions by whether any pick in the first decision was injected; Eps is the probability that none was
 }
 
 // Stratum holds counts and sums for the sessions with one withholding probability.
@@ -54,9 +54,9 @@ type Stratum struct {
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at close, by the tier at that time
 	Y               [2]float64      // summed rewards
-	GradedN         [2]float64      // rewards counted in Graded
-	GradedY         [2]float64      // these rewards, summed
-	Graded          [2]float64      // y (1 - y), summed
+	GradedN         [2]float64      // rewarded sessions, without sessions from releases that did not count Graded
+	GradedY         [2]float64      // their rewards y, summed
+	Graded          [2]float64      // their y (1 - y), summed; the sum of y squared is GradedY - Graded
 	Late            [2]int64        // sessions without a reward at close that have one now
 }
 
@@ -71,7 +71,7 @@ type DayStats struct {
 	Spent [2]Spending // global only: control, treated
 }
 
-// RewardedOn returns the number of rewarded sessions in one arm.
+// RewardedOn returns the number of rewarded sessions: with the pick withheld for 0, injected for 1.
 func (s Stratum) RewardedOn(injected int) (n int64) {
 	for _, k := range s.Rewarded[injected] {
 		n += k
@@ -79,7 +79,7 @@ func (s Stratum) RewardedOn(injected int) (n int64) {
 	return n
 }
 
-// RewardedAtCloseOn returns how many sessions in one arm had a reward at close. injected is 0 or 1.
+// RewardedAtCloseOn returns how many sessions had a reward at close: with the pick withheld for 0, injected for 1.
 func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 	for _, k := range s.RewardedAtClose[injected] {
 		n += k

@@ -20,7 +20,7 @@ const (
 	rowMaxima    uint8 = iota // running maxima
 	rowTotal                  // rowDays summed over all days
 	rowOverall                // sums without a day
-	rowBets                   // W(+,k), then W(-,k)
+	rowBets                   // sums for the e-values, by bet size: first for help, then for harm
 	rowSurrogate              // surrogate sums
 	rowOutcomes               // by outcome
 	rowStrata                 // by withholding probability, in millionths

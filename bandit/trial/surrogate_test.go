@@ -45,7 +45,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 }
 
-// The estimate needs 100 rewarded picks.
+// With fewer than 100 rewarded picks, the weight is 0.
 func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		picks  int

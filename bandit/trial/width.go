@@ -26,7 +26,7 @@ func EnoughForInterval(n, injected, withheld float64) bool {
 // tail is not known well enough: half of all false claims came from such rows.
 const MinVerdictPerArm = 50
 
-// EnoughForVerdict reports whether both arms reach MinVerdictPerArm.
+// EnoughForVerdict reports whether both counts reach MinVerdictPerArm.
 func EnoughForVerdict(injected, withheld float64) bool {
 	return injected >= MinVerdictPerArm && withheld >= MinVerdictPerArm
 }
