@@ -110,8 +110,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the only argument is an error, and the innermost if statement compares a value with nil.
-// A call outside every if statement or in an else branch is accepted as well.
+// isLoneError reports whether a call has an error as the only argument, in an if statement that compares a value with
+// nil. A call in an else branch or outside every if statement is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

@@ -44,8 +44,8 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports inside a layer. A session record holds an assignment, a type in package
-// trial. Package configs suggests known keys with spell, and reads the key prices with price.
+// sameLayerImports lists the permitted imports inside a layer. A session record contains a trial.Assignment. Package
+// configs uses spell to suggest key names, and price to parse the value of the configuration key "prices".
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -74,8 +74,8 @@ func placeOf(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests may import a package. Test support may import everything that store/sqlite
-// may import.
+// isTestSupport reports whether only tests are allowed to import a package. Test support can import the same packages
+// as store/sqlite: storetest contains tests for the backends, which the backends' own tests import.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
@@ -125,7 +125,7 @@ func importers() map[string][]string {
 }
 
 // separatedPackages lists packages that must not import another package, directly or indirectly. Effects and verdicts
-// must not depend on the beliefs in package bandit.
+// must not depend on the beliefs (estimates) in package bandit. Package learn reads the store through interfaces.
 func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -142,7 +142,7 @@ type source struct {
 	imports []string
 }
 
-// The test reads the source files, so the go command does not use a cached result after a change.
+// The test reads the source files itself, so the go command notices a change and does not reuse a cached result.
 func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	sources, err := readSources(os.DirFS("."))
 	if err != nil {
@@ -313,7 +313,7 @@ func moduleImportFault(s source, to string) string {
 	}
 	here, _ := placeOf(s.pkg)
 	if isTestSupport(s.pkg) {
-		here, _ = placeOf("store/sqlite")
+		here, _ = placeOf("store/sqlite") // see isTestSupport
 	}
 	switch {
 	case target.layer > here.layer:
@@ -406,7 +406,7 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	}
 }
 
-// An import in a test is ignored.
+// A forbidden import counts only outside of tests.
 func TestReachingFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}

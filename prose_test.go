@@ -133,7 +133,7 @@ func proseOf(t *testing.T) map[string]*prose {
 	return out
 }
 
-// An entry of toRewrite may exceed the limits, and must be removed once it no longer does.
+// A package or page in toRewrite is allowed to exceed the limits. The test fails if the entry is no longer needed.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)

@@ -78,6 +78,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.checkSessions(through)
 	through.ask(loopTask, false)
 	r.checkNewSession(through)
+	// Each of the two conversations has one loop, unless the agent calls no tools.
 	r.checkCounts("counts", counters(t, proxied), 2, map[bool]int{false: 2}[a.editsWithoutTools])
 
 	directFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))

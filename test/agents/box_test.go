@@ -16,6 +16,7 @@ import (
 	"precept/test/harness"
 )
 
+// sandbox is a home directory, a project and an environment for one agent's commands.
 type sandbox struct {
 	t        *testing.T
 	home     string

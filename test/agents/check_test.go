@@ -26,7 +26,7 @@ func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "%v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
 		problemUnless(slices.Max(direct.exitCodes) == 0, "direct run: exit codes %v: %s", direct.exitCodes, direct.outputs))...)
-	var control row // checkBlocks must find faults in a direct run, which has no blocks
+	var control row // checks checkBlocks itself: a direct run has no blocks, so checkBlocks must report faults
 	control.checkBlocks(direct)
 	r.set("control", "", problemUnless(control.cells["lesson"].problem != "" && (direct.agent.editsWithoutTools || control.cells["loop"].problem != ""), "checkBlocks finds no fault in a direct run"))
 	d, p := requestCounts(direct.requestsByCall()), requestCounts(through.requestsByCall())
@@ -102,6 +102,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 	r.set("bytes", "", nonEmpty(altered...)...)
 }
 
+// equalWithoutBlocks reports whether got and sent are equal apart from the blocks in got.
 func equalWithoutBlocks(got, sent string) bool {
 	const anchorLength = 200 // equal bytes that mark a block's end
 	for {
@@ -151,7 +152,7 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 func (r *row) checkNewSession(tr *sandboxedAgent) {
 	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 {
-		return // the column requests reports the missing request
+		return // the column "requests" reports the missing request
 	}
 	old, now := tr.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
 	problems := []string{problemUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
@@ -224,7 +225,7 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
 		total += n
-		// qwen sometimes loses a command's output.
+		// qwen sometimes loses a command's output, so the test looks for the error text in the agent's request.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))

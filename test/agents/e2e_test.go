@@ -183,7 +183,7 @@ func clientCommand(t *testing.T, needs, program, mode string) (argv []string, en
 func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // most of the time goes into starting an interpreter
+			t.Parallel() // starting an interpreter takes most of the time
 			argv, env := clientCommand(t, c.needs, c.program, c.mode)
 			m := harness.NewModel(t, loopScript())
 			direct := runClient(t, m, m.URL, argv, env)

@@ -99,7 +99,7 @@ func codex(mode string) agent {
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
-			if mode != "default" { // the default model gets the tools in a list item
+			if mode != "default" { // with the default model, Codex sends the tools in an input item
 				common += "model = \"gpt-5-codex\"\n"
 			}
 			if mode == "builtin" {

@@ -56,13 +56,14 @@ func (a *agent) runLoad(t *testing.T) {
 			t.Errorf("%s = %d, want %d", name, got[name], want)
 		}
 	}
-	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may exceed the 25 ms limit
+	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may take longer than limits.lookup_timeout
 		t.Logf("%d steps failed open", n)
 	}
 	rewardSessions(t, p, names)
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
+// insertions counts the lesson blocks and loop warnings that precept inserted.
 type insertions struct{ blocks, loops int }
 
 // sessionsOfCrowd groups the main requests by the model's first answer. Each group must be one session.

@@ -90,7 +90,7 @@ func pythonAgents(home string) []agent {
 	}
 	for _, f := range frameworks() {
 		row := program(f.name, f.folder, f.file, f.env...)
-		if f.singleTask { // without the follow-up
+		if f.singleTask { // drop the last argument, the follow-up
 			ask := row.ask
 			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
@@ -100,11 +100,11 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a Python program. tools/agents.sh installs the libraries in folder.
+// framework describes a Python program that uses an agent framework. tools/agents.sh installs the framework in folder.
 type framework struct {
 	name, folder, file string
 	env                []string
-	singleTask         bool
+	singleTask         bool // the program cannot continue with the follow-up
 	sendsDeltas        bool
 	dropsFailedTurn    bool
 	editsWithoutTools  bool

@@ -18,8 +18,8 @@ const (
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent with a rules file. Precept always cuts one section and keeps the other, so each main
-// request must be the agent's request without the cut section.
+// measureRules runs an agent with a rules file. Precept always cuts lostSection and never cuts keptSection, so each
+// main request must be the agent's request without lostSection.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {
@@ -33,7 +33,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// These shares replace 0 and 1, which are invalid.
+	// The shares 0 and 1 are invalid, so the test uses the nearest values.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}

@@ -15,6 +15,7 @@ import (
 	"precept/test/harness"
 )
 
+// branchingChat is an agent that continues one conversation in several directions.
 type branchingChat struct {
 	t        *testing.T
 	sender   string
@@ -49,6 +50,7 @@ func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harn
 	return out
 }
 
+// withAnswer returns list with the answer, and with result as the result of each call in the answer.
 func withAnswer(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -81,7 +83,7 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return up
 }
 
-// The conversations begin with the same message at the same time, and then branch as search programs do. Each
+// Fifty conversations begin with the same message at the same time, and then branch as agents with tree search do. Each
 // conversation must be one session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){

@@ -13,10 +13,10 @@ import (
 	"precept/test/harness"
 )
 
-// Half of the fifty conversations stay equal byte for byte. Precept cannot distinguish them and excludes them from
-// the experiment.
+// In half of the fifty conversations, all requests stay equal, byte for byte. Precept cannot distinguish these
+// conversations and excludes the sessions from the experiment.
 func TestReportExcludesEqualConversations(t *testing.T) {
-	const n = 25
+	const n = 25 // conversations in each half
 	var mu sync.Mutex
 	blocks := map[string]int{}
 	waiting, allArrived := 2*n, make(chan struct{})

@@ -29,7 +29,7 @@ import (
 	"precept/store"
 )
 
-// The store size if PRECEPT_PAINT is not set.
+// The default store size, for a run without PRECEPT_PAINT.
 const (
 	paintLessons  = 200
 	paintSessions = 4000

@@ -23,6 +23,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
+// fillOutbox writes n exchanges to an outbox; no exchange reaches the backend.
 func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -39,7 +40,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	text := strings.Repeat("one thing after the other ", 8<<10/26)
+	text := strings.Repeat("one thing after the other ", 8<<10/26) // about 8 KiB
 	for i := range n {
 		id := session.IDOf("default", session.NamespaceSession, fmt.Sprint("s", i/50))
 		x := &sample.Exchange{

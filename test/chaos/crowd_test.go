@@ -30,7 +30,7 @@ func openIdleConnections(t *testing.T, p *harness.Process, n int) {
 	}
 }
 
-// Clients open more idle connections than the process may have open files.
+// Clients open three times as many idle connections as the process can have open files.
 func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
@@ -99,8 +99,9 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many clients as limits.requests allows send requests simultaneously. With PRECEPT_CHAOS, on a dedicated
-// machine, the 99th percentile duration must stay below twice the value under load at the limit.
+// Ten times as many clients as limits.requests allows send requests simultaneously. With PRECEPT_CHAOS, when no other
+// test uses the machine, the 99th percentile duration must be at most twice the duration with as many clients as
+// limits.requests allows.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64

@@ -14,10 +14,12 @@ import (
 	"precept/test/harness"
 )
 
+// While limits.sessions sessions are in memory, precept excludes a new session from the experiment as busy, and does
+// not store the exchanges.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (
-		limit   = 32
+		limit   = 32  // limits.sessions
 		flood   = 150 // requests in the flood
 		earlier = 2   // sessions begun before the flood
 	)

@@ -162,6 +162,7 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	t.Logf("%d answered, %+v", answered, d)
 }
 
+// closingListener returns the address of a server that closes every connection immediately.
 func closingListener(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -181,8 +182,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damageOutbox clears every third row page, and flips a bit in one row page in twelve. Other pages stay intact, because
-// without them most rows would be lost.
+// damageOutbox clears every third database page with rows, and flips a bit in one such page in twelve. Pages without
+// rows stay intact, because most rows could not be found without these pages.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")

@@ -11,6 +11,7 @@ import (
 	"precept/test/harness"
 )
 
+// disruptDuringLoad calls disrupt while four workers send requests, and returns the finished load.
 func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
@@ -24,8 +25,8 @@ func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness
 	return l
 }
 
-// checkStoredOnce stops the process, and checks that the store has every answered request once and the log at most 10
-// warnings.
+// checkStoredOnce checks that the store has every answered request once, and that the log has at most 10 warnings. Then
+// checkStoredOnce stops the process.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.CountAnswered()
@@ -57,7 +58,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// A kill may lose the last writes that Redis acknowledged. Precept writes them again.
+// A killed Redis can lose the last acknowledged writes. Precept writes the lost rows again from the outbox.
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -75,7 +76,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// The outbox still has the delivered rows, and precept writes them again.
+// Redis restarts without data. The outbox still has the delivered rows, so precept writes these rows again.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -119,8 +120,8 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// The store is a server that never answers or refuses commands. Precept starts and answers requests, and exchanges wait
-// in the outbox. When the store is a Redis, each exchange is stored once.
+// store.url names a server that never answers, or a Redis that refuses the commands. Precept starts and answers
+// requests, and the exchanges wait in the outbox. After a restart with a working Redis, each exchange is stored once.
 func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -39,6 +39,7 @@ func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
+// waitForSamples waits until each stored exchange is in exactly one exported sample.
 func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
@@ -70,7 +71,8 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
-		// An export reads page by page: while a session's samples are replaced, it may contain old and new samples.
+		// An export reads page by page. If a session's samples are replaced during the export, the output can contain
+		// old and new samples.
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = findMismatches()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0

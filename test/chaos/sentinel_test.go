@@ -7,7 +7,8 @@ import (
 	"precept/test/harness"
 )
 
-// The killed master may have accepted writes missing in the replica.
+// The killed master may have accepted writes that did not reach the replica. Precept writes the lost rows again from
+// the outbox.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()

@@ -30,7 +30,7 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	fleet[0].Eventually("a sample", func() bool { l := lines("mplp"); return len(l) == 1 && strings.Contains(l[0], `"sample_family"`) })
 	fleet[0].Eventually("the lesson in the exported experiment", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
 
-	// As on another machine, no server runs on these data directories.
+	// Each command gets an empty data directory, as on a machine without a server.
 	var r struct {
 		Lessons []struct{ Slug string }
 	}

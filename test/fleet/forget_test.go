@@ -121,7 +121,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			url := open(t, dir)
-			firstCounts, repeatedCounts := importCounts{2, 2, 2, 2}, importCounts{2, 2, 2, 0}
+			firstCounts, repeatedCounts := importCounts{Transcripts: 2, Exchanges: 2, Samples: 2, Fresh: 2}, importCounts{Transcripts: 2, Exchanges: 2, Samples: 2}
 			if got := importTranscripts(t, dir, url); got != firstCounts {
 				t.Errorf("first import = %+v, want %+v", got, firstCounts)
 			}

@@ -26,16 +26,17 @@ import (
 
 var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants in TestMigrateManyTenants") //nolint:gochecknoglobals // a test flag
 
-// During precept migrate, 100 tenants send requests. Redis may process at most 500 commands per tenant.
+// The command precept migrate moves a store's keys to shards (parts that a Redis Cluster can place on different nodes).
+// During the migration, 100 busy tenants send requests, and Redis must process at most 500 commands per tenant.
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as releases without shards wrote it
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as a release without shards wrote it
 	fillOldLayout(t, server.URL(), *migrateTenants)
 	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).WaitUntilReady(dir)
-	var sent, slowest atomic.Int64 // nanoseconds, written by one goroutine only
+	var sent, slowest atomic.Int64 // request count, and longest request in nanoseconds; written by one goroutine
 	send := func() {
 		n := sent.Add(1)
 		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busyTenants)}}
@@ -84,7 +85,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	t.Logf("migrate: %s, duration %v, CPU time %v, memory %d MB; slowest request %v; Redis: %d commands, keys before %v, after %v, memory before %d MB, after %d MB, peak %d MB",
 		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.MustDo(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
-	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands for chat requests and commands run by scripts
+	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands for chat requests and commands in Lua scripts
 		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, maxCommands)
 	}
 	close(stop)
@@ -100,8 +101,8 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants, each with an already counted session. An echo is a key by which a later request
-// finds the session.
+// fillOldLayout writes idle tenants without shards, each with a session that the report counts already. An echo is a
+// key by which a later request finds the session.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

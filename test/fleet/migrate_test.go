@@ -12,7 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// Shards spread a store's keys over the nodes in a Redis Cluster. Replicas warn about keys from an older release.
+// The command precept migrate moves a store's keys to shards (parts that a Redis Cluster can place on different nodes).
+// Replicas ask for the migration, continue their sessions after it, and warn about keys that an older release wrote in
+// the meantime.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -11,7 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// After learning.hot, precept deletes a session's exchanges, but not the session.
+// Precept deletes exchanges older than learning.hot as soon as a lake (a directory with exported Parquet files) has the
+// samples. The session stays.
 func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"

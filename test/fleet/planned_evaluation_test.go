@@ -12,7 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// Half the rewards reach a replica that did not serve the session.
+// A planned evaluation computes a lesson's effect once, after a fixed number of picks (here 80 sessions for which the
+// lesson was selected). All replicas must report the same result, although half the rewards reach a replica that did
+// not serve the session.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL

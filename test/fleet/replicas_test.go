@@ -39,7 +39,8 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 			injected++
 		}
 		if n%2 == 0 {
-			// The test counts exchanges, because on a loaded machine two turns may get the same number.
+			// The test counts exchanges and not turn numbers, because on a loaded machine two turns may get the same
+			// number.
 			harness.Eventually(t, "exchanges for all turns", func() bool {
 				list, err := db.Exchanges(t.Context(), "default", session.IDOf("default", session.NamespaceSession, c.sender))
 				return err == nil && len(list) == turns
@@ -58,7 +59,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// One replica is down when the session is forgotten, and has the session in the outbox.
+// One replica is down while the session is forgotten, but still has the session in the outbox.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -108,7 +109,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
 	}
-	sendWord(fleet[1], word) // the agent may continue a forgotten session
+	sendWord(fleet[1], word) // the agent can continue a forgotten session
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
 	server.Freeze(t)
@@ -144,7 +145,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// Replicas publish sessions before the reply ends. Here, a tool call in the reply has an opted-out path.
+// A replica publishes a session to Redis before the reply ends, but not if a tool call has an opted-out path.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"

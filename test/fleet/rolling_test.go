@@ -18,6 +18,7 @@ import (
 	"precept/test/harness"
 )
 
+// balancer is a load balancer that polls /readyz and sends requests to the ready replicas in turn.
 type balancer struct {
 	mu        sync.Mutex
 	all       []string

@@ -21,7 +21,7 @@ import (
 	"precept/test/harness"
 )
 
-// recordingModel records the requests by sender, the X-Who header.
+// recordingModel answers each request with a tool call, and records the requests by sender (the X-Who header).
 type recordingModel struct {
 	*httptest.Server
 	mu         sync.Mutex
@@ -116,6 +116,7 @@ func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extr
 	return list
 }
 
+// manyLessons returns a directory with 8 lessons that match "build script".
 func manyLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,6 +126,7 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
+// waitForTurn waits until Redis has a session with at least the given number of answered turns, and returns the record.
 func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -335,7 +337,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	})
 	rec := waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 2)
 	if rec.State.StartedOffline || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
-		t.Errorf("session moved: got stand-in %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
+		t.Errorf("session moved: got StartedOffline %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
 			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
 	late := func() (n int) {
@@ -422,8 +424,8 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// Redis holds the salt for all random decisions, and is down when the replica starts. A salt copy from an earlier run
-// is enough.
+// The random decisions about lessons depend on a salt, stored in Redis. Redis is down when the replica starts. A
+// replica that has run before has a copy of the salt in the data directory, and does not need Redis to decide.
 func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -442,7 +444,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 		return strings.Contains(model.lastRequest(sender), lesson)
 	}
 	if turn(p, "early", true) {
-		t.Error("a session got a lesson before the replica knows the salt")
+		t.Error("a session got a lesson before the replica knew the salt")
 	}
 	p.Eventually("/readyz to report degraded", func() bool {
 		_, body := harness.Get(t, p.DataURL+"/readyz", "")
@@ -466,7 +468,8 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	// A new password does not change the store.
 	flags[len(flags)-1] = strings.Replace(server.URL(), "redis://", "redis://:new@", 1)
 	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
-	// A named session may be older than the replica. The first request without a name begins a new session.
+	// Redis might already have a named session with a decision. A first request without a name begins a new session, so
+	// the replica can decide.
 	if !turn(p, "with a copy", false) {
 		t.Errorf("a new session got no lesson, although the replica has the salt from an earlier run\n%s", p.Log.String())
 	}
@@ -478,7 +481,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
-	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}}
+	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}} // replica for each turn
 	var conversations sync.WaitGroup
 	for n, route := range routes {
 		conversations.Go(func() {

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
+// answer is one model reply, with the properties of the request that the reply depends on.
 type answer struct {
-	kind             string
-	body             map[string]any
+	kind             string         // API: "chat", "responses" or "messages"
+	body             map[string]any // decoded request
 	text             string
 	mark             string // step marker, part of each id in a reply
 	callID           string // "" for none
-	code             string // argument for a tool that takes a program
+	code             string // program, for a tool that runs code; "" for other tools
 	tool             string
 	namespace        string
 	args             map[string]any
@@ -57,7 +58,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault lets the started stream hang or break as the fault demands, and reports whether the stream has ended.
+// writeFault makes the started stream hang or break if f asks for it, and reports whether the stream has ended.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
@@ -73,6 +74,7 @@ func (s *sse) writeFault(f *Fault) bool {
 	return f.Unfinished
 }
 
+// pieces splits s into stream chunks with at most 12 bytes.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > 12 {
@@ -130,6 +132,7 @@ func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
+// asksForCompaction reports whether the last input item asks the responses API to compact the history.
 func (a *answer) asksForCompaction() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {

@@ -43,7 +43,8 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and returns the reply status and body, truncated if the reply has no Content-Length.
+// Post sends body and returns the reply's status and body. A reply without Content-Length can break off; Post then
+// returns the received part.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -120,7 +121,7 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel starts a server that answers with streams. A stream ends when the client disconnects or stop is closed.
+// SlowModel starts a server that streams a number every 20 ms, until the client disconnects or stop is closed.
 func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	t.Helper()
 	stop = make(chan struct{})
@@ -167,12 +168,12 @@ func Stream(t *testing.T, baseURL string) <-chan error {
 	return ended
 }
 
-// AlwaysInject returns flags that make precept inject each matching lesson.
+// AlwaysInject returns flags that make precept inject each matching lesson in every session, without random decisions.
 func AlwaysInject(m *Model, lessons string) []string {
 	return []string{"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}
 }
 
-// LessonDir returns a directory with one lesson about the build script.
+// LessonDir returns a directory with the lesson check-the-target, which matches the words "build script".
 func LessonDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1
-	ExitMisuse = 2
-	ExitForced = 3
+	ExitMisuse = 2 // wrong command line or configuration
+	ExitForced = 3 // stopped, with cut streams
 )
 
 // RunCommand runs a precept command in an empty directory and returns the output and exit code.
@@ -65,13 +65,13 @@ type Diagnosis struct {
 	Spooled    int64            `json:"spooled"`
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped"`
-	Unsampled  int64            `json:"unsampled"`
+	Unsampled  int64            `json:"unsampled"` // exchanges in closed sessions without a sample
 	SetAside   struct {
-		Total int `json:"total"`
+		Total int `json:"total"` // damaged outbox files
 	} `json:"set_aside"`
 	Store      map[string]int64 `json:"store"`
 	StoreError string           `json:"store_error"`
-	Missing    int64            `json:"missing"`
+	Missing    int64            `json:"missing"` // exchanges in neither the store nor the outbox
 	Running    *struct{}        `json:"running"`
 }
 

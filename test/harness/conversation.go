@@ -11,7 +11,7 @@ import (
 // Conversation is an agent that sends the whole history with each turn.
 type Conversation struct {
 	T                *testing.T
-	BaseURL, Dialect string
+	BaseURL, Dialect string // Dialect is "chat", "responses" or "messages"
 	Messages         []map[string]any
 	Header           map[string]string
 }

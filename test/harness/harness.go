@@ -36,8 +36,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the binary if the source changed, and returns the directory. All test packages share the directory,
-// because go build replaces the file atomically. A test's child process reads the directory from the environment.
+// build builds the binary if the source changed, and returns the directory. All test packages can share the directory,
+// because go build replaces the file atomically. A test that runs in a child process reads the directory from the
+// environment and does not build again.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {

@@ -16,7 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns counts the ended turns in a data directory's outbox. It returns 0 if the outbox cannot be read.
+// EndedTurns returns how many turns have ended, as counted in a data directory's outbox, or 0 if the outbox cannot be
+// read.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -134,8 +135,8 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns the DUMP result for each key in a Redis server, followed by the key. The server must run with
-// --rdbcompression no: a compressed dump cannot be searched.
+// Dump returns each key's content, from the Redis command DUMP, with the key appended, so that a test can search both.
+// The server must run with --rdbcompression no, because a compressed dump cannot be searched.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	dumps := map[string]string{}

@@ -23,10 +23,11 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns how long after the response an exchange survives a crash. Under `make chaos`, only one test
-// package uses the processor and the disk.
+// DurableAfter returns the time after the response from which on an exchange must survive a crash. The time is shorter
+// under `make chaos`, because no other test package uses the processor and the disk.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
+// answered is a request with status 200.
 type answered struct {
 	request string    // Precept-Request-Id
 	ended   time.Time // as seen by the client
@@ -39,7 +40,7 @@ type Load struct {
 	Client           *http.Client
 	BaseURL          func() string      // base URL for the next request; nil means Start's base URL
 	IsStream         func(n int64) bool // nil means no request asks for a stream
-	SeparateSessions bool
+	SeparateSessions bool               // each request begins a new session
 	Started          atomic.Int64
 	Mu               sync.Mutex
 	Answers          []answered

@@ -50,8 +50,9 @@ type Fault struct {
 	Strict   bool // refuse requests with lessons
 }
 
-// Model is a scripted LLM for chat completions, responses and messages. The step comes from the request (the highest
-// step_N), so a retry gets the same answer in any order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages. Each reply carries a mark with the step number,
+// and the model answers a request with the step after the highest number in the request. So a retry gets the same
+// answer, in any order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step
@@ -67,23 +68,25 @@ type Model struct {
 	overflow  overflow
 	gathering gathering
 
-	Hung         chan struct{}
+	Hung         chan struct{}  // receives a value when a stream begins to hang
 	Disconnected chan time.Time // receives the time when the client disconnects from a hanging stream
 }
 
+// overflow is the state of a test in which the agent must shorten a long history.
 type overflow struct {
-	reported  map[int]bool // steps with an already reported long prompt
+	reported  map[int]bool // steps for which the model has reported a long prompt
 	tokens    int
 	maxItems  int // item count in the longest history
 	shortened bool
 }
 
+// gathering makes requests wait until enough requests have arrived.
 type gathering struct {
-	wait  int
+	wait  int // requests that have not arrived
 	ready chan struct{}
 }
 
-// NewModel serves a model that follows the steps and inserts the faults.
+// NewModel starts a server for a model that follows the steps and inserts the faults.
 func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	t.Helper()
 	m := &Model{steps: steps, Faults: faults, overflow: overflow{reported: map[int]bool{}}, Hung: make(chan struct{}, 1), Disconnected: make(chan time.Time, 1)}
@@ -95,12 +98,12 @@ func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 // LessonLabel is the first line in an inserted lesson block.
 const LessonLabel = "Lessons from past experience:"
 
-// StepMark matches the step mark in a request or a reply.
+// StepMark matches a step mark, with the step number, in a request or a reply.
 var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" { // agents use HTTP after this refusal
+	if r.Header.Get("Upgrade") != "" { // an agent that asks for a websocket uses HTTP after this refusal
 		w.WriteHeader(http.StatusUpgradeRequired)
 		return
 	}
@@ -153,7 +156,7 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the error in the real API's words, by which agents recognize a history that is too long.
+// errorBody returns the error as the real API words it, because agents recognize an overlong history by the words.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -188,7 +191,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	}
 	if len(tools) == 0 && m.FormatCommand == nil || a.asksForSummary() {
 		m.overflow.shortened = true
-		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history
+		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so the model reports as many tokens
 		return nil
 	}
 	rec.Main = true
@@ -240,8 +243,8 @@ func (m *Model) GenerationRequests() []ModelRequest {
 	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns the other requests' sorted methods and paths, without the version, which precept may have
-// added.
+// OtherRequests returns the method and path of each request that does not ask for generated text, sorted. The version
+// /v1 is removed from the paths, because precept may have added it.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -282,6 +285,7 @@ type tool struct {
 	code            bool // takes a program, such as Codex's exec
 }
 
+// requestTools returns the tools that a request offers, in any API's form.
 func requestTools(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
@@ -330,6 +334,7 @@ func findShellTool(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
+// arguments returns arguments for a call that runs a shell command, with a value for every required parameter.
 func (t *tool) arguments(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}

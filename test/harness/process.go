@@ -36,7 +36,7 @@ type Process struct {
 	killed bool
 }
 
-// LockedBuffer collects a process's output, also while a test calls String.
+// LockedBuffer collects a process's output. A test can call String while the process writes.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -177,7 +177,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the process with SIGKILL and returns when the signal was sent.
+// Kill ends the process with SIGKILL and returns the time at which the signal was sent.
 func (p *Process) Kill() time.Time {
 	p.T.Helper()
 	p.killed = true

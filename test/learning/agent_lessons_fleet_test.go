@@ -74,8 +74,9 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// In the embedded store, the killed process's lock ends with the process; in Redis, the lock expires. After the kill,
-// precept repeats at most four questions to the judge.
+// Only one distiller at a time reads a store. In the embedded store, a killed distiller's lock ends with the process;
+// in Redis, the lock expires. The next distiller repeats only the questions in progress at the kill, at most four
+// (distill.parallel).
 func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

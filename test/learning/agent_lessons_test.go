@@ -25,6 +25,7 @@ type lessonAnswer struct {
 	Keywords   []string `json:"keywords"`
 }
 
+// lessonsClient calls /v1/lessons for an agent with an API key.
 type lessonsClient struct {
 	t          *testing.T
 	base       string
@@ -158,7 +159,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Errorf("agent's lessons: got %v, want 4, first %s as the last match", ids, l.ID)
+		t.Errorf("agent's lessons: got %v, want 4, first the lesson with the last match, %s", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {

@@ -40,7 +40,8 @@ func TestDemoPrintsJSON(t *testing.T) {
 			measured++
 		}
 	}
-	// One to two hundred sessions match a lesson, so a rarely withheld lesson may have no effect yet.
+	// Each lesson matches only 100 to 200 sessions. A lesson that was rarely withheld in these sessions has no effect
+	// yet.
 	if measured == 0 {
 		t.Errorf("no lesson has a measured effect, want at least 1 in 8:\n%s", out)
 	}

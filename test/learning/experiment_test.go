@@ -142,7 +142,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	const first, sessions = 150, 400
-	sendSessions(t, p.DataURL, 0, first) // estimates for all sessions need earlier rewards
+	sendSessions(t, p.DataURL, 0, first) // AllSessions, the estimate that also uses unrewarded sessions, needs earlier rewards
 	p.Eventually("the first sessions to be closed", closed(first))
 	sendSessions(t, p.DataURL, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
@@ -214,7 +214,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		With           int64 `json:"n_with"`
 		Without        int64 `json:"n_without"`
 		Effect, Lo, Hi *float64
-		SRM, Reporting float64
+		SRM, Reporting float64 // e-values: wrong share of withheld picks, and unequal shares of rewarded sessions
 		Name           string
 		MeanWith       *float64 `json:"mean_with"`
 		MeanWithout    *float64 `json:"mean_without"`

@@ -27,6 +27,7 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
+// requestContains sends a message about file, and reports whether the request that reaches the model has lessonText.
 func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -60,7 +61,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		} else if waitForProposal("test-the-empty-cart-*.md"); cartLessonSent() {
 			t.Fatal("an unapproved lesson reached the agent")
 		}
-		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
+		recordInto(t, file, "src/shop.go", "Close the shop first.") // precept watches the file
 		if trust == "own" {
 			harness.Eventually(t, "the lesson recorded later", shopLessonSent)
 			if requestContains(t, p, m, "other", "src/shop.go", "Close the shop first.") {
@@ -104,7 +105,7 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, ActivateNow: own})
 			if err != nil || r.Lesson.State.IsActive() != own {
-				t.Fatalf("Propose with Own = %v: got error %v, state %q, findings %+v, want State.Fires() = %v", own, err, r.Lesson.State, r.Findings, own)
+				t.Fatalf("Propose with ActivateNow = %v: got error %v, state %q, findings %+v, want State.IsActive() = %v", own, err, r.Lesson.State, r.Findings, own)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"precept/test/harness"
 )
 
+// startRefusingModel starts a model that refuses a request with an inserted lesson and the words "please refuse".
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,8 +32,9 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A treated session keeps arm and reward when the lessons no longer reach the model: after a refusal, after a
-// compaction, or when the client forbids insertions.
+// A session keeps the assignment (lesson injected or withheld) and the reward if the lesson no longer reaches the
+// model: after the model refuses a request, after the agent shortens the history, or when the client forbids
+// insertions.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -48,7 +50,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				"--bandit-epsilon", "0.5", "--bandit-control", "0.2", "--bandit-objective", "all",
 			}
 			if url == "" {
-				args = append(args[:4], args[6:]...)
+				args = append(args[:4], args[6:]...) // without --store-url
 			}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			const sessions = 60

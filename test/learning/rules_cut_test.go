@@ -19,8 +19,9 @@ import (
 	"precept/test/harness"
 )
 
-// Sections in a rules file. Precept decides at random, per session, which sections it cuts from the requests. The
-// shares make it always cut cutSection, never keptSection, and halfSection in half the sessions.
+// Sections in a rules file. For each session, precept decides at random which sections to cut from the requests. With
+// the shares in newRulesServer, cutSection is always cut, keptSection is never cut, and halfSection is cut in half the
+// sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -28,7 +29,8 @@ const (
 	agentPrompt = "You are opencode.\nInstructions from: /shop/AGENTS.md\n# Shop\n\nA shop.\n\n" + cutSection + keptSection + halfSection + "## Last\n\nEnd.\n"
 )
 
-// rulesModel refuses a request without cutSection that contains "please refuse with STATUS".
+// rulesModel records the requests. The model refuses a request that contains "please refuse with STATUS" and lacks
+// cutSection.
 type rulesModel struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -138,7 +140,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// These shares replace 0 and 1, which are invalid.
+	// The shares 0 and 1 are invalid, so the test uses the nearest values.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -157,8 +159,8 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 	return s.model.takeBodies()
 }
 
-// bodyAfterCuts returns the body that the model should get. halfSection counts as cut if the first sent body lacks the
-// section.
+// bodyAfterCuts returns the body that the model should get for the client's body. sent has the bodies that the model
+// received; halfCut is true if the first of these lacks halfSection.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -298,8 +300,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The model refuses requests with a cut section. Precept then sends the client's bytes once, and later requests in the
-// session keep all sections.
+// The model refuses requests that lack a section. Precept then sends the client's unchanged bytes once, and later
+// requests in the session keep all sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

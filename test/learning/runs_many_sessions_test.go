@@ -13,7 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// The sessions share the coins (random decisions) and the feedback, before and after a restart.
+// 1,500 sessions in one run share the coins (the random decisions to inject or to withhold a lesson) and the feedback,
+// before and after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
@@ -51,7 +52,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	<-p.Exited
 	p = harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
-	units, picks := 0, 0
+	units, picks := 0, 0 // the run is one unit: the experiment counts the run once
 	for _, c := range exportedTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":

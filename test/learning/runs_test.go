@@ -22,6 +22,7 @@ import (
 	"precept/test/harness"
 )
 
+// agentsModel records the lessons in the requests, by the sender @@run/agent@@ in the messages.
 type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -79,6 +80,7 @@ func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 	return all
 }
 
+// runAgent is an agent in a run. Several agents work on the run's task, each in a separate session.
 type runAgent struct {
 	run, name string
 	history   []map[string]any
@@ -204,7 +206,7 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 		case 70: // 24 runs are unfinished
 			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 		case 140:
-			asked := int64(i + 1 + 3*(i-24))
+			asked := int64(i + 1 + 3*(i-24)) // one request for each started run, and three more for each finished run
 			p.Eventually(fmt.Sprint("stored exchanges: ", asked), func() bool { return harness.Doctor(t, dir).Stored == asked })
 			restart(func() { _ = p.Cmd.Process.Kill() })
 		}
@@ -223,13 +225,14 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateRuns rates every second run with 0.75, and the two agents in each other run with 1 and 0.
+// rateRuns rates each run with an even number with 0.75. In a run with an odd number, rateRuns rates one agent's
+// session with 1 and the other's with 0.
 func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {
 		run := agents[i][0].run
 		bodies := []string{fmt.Sprintf(`{"id":"f","run_id":%q,"source":"user","type":"score","score":0.75}`, run)}
-		if i%2 == 1 { // one rater rates each agent
+		if i%2 == 1 { // the same rater for both sessions
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
 				name := sendAndReadSession(t, dataURL(i+k), agents[i][k])
@@ -333,6 +336,7 @@ func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
+// checkRuns compares the exported coins with the lessons that the agents and the model received, and with the report.
 func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
 	t.Helper()
 	type coins struct{ injected, withheld map[string]bool }
@@ -488,6 +492,7 @@ func checkRunSamples(t *testing.T, exported string, runs int) {
 	}
 }
 
+// waitForScore waits until all sessions in a run have samples with the score.
 func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	exported := ""

@@ -188,7 +188,8 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// Secrets, the client's key and requests with Precept-Learn: off are not sent to the embeddings endpoint.
+// Precept computes the embedding of the user's words in the background, so the lesson matches in a later turn. Secrets,
+// the client's key and requests with Precept-Learn: off are not sent to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder

@@ -10,7 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// A writ is a command in a reply. Earlier turns stay the same, byte for byte.
+// A writ is a /lesson command in a reply. Precept inserts the answer into the next request. Later requests repeat the
+// earlier messages and answers byte for byte.
 func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8

@@ -19,6 +19,7 @@ import (
 	"precept/test/harness"
 )
 
+// scriptedModel returns the replies in order, repeats the last reply, and records the requests.
 type scriptedModel struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -99,6 +100,7 @@ func quote(s string) string {
 	return string(b)
 }
 
+// texts returns the message texts in the newest request.
 func (m *scriptedModel) texts(t *testing.T) []string {
 	t.Helper()
 	m.mu.Lock()
@@ -132,8 +134,8 @@ func (m *scriptedModel) texts(t *testing.T) []string {
 	return out
 }
 
-// waitForResults waits until the servers have executed n commands. On a slow disk, the results would come one turn
-// later.
+// waitForResults waits until the servers have executed n commands. Without the wait, a slow disk would delay the
+// answers by one turn.
 func waitForResults(t *testing.T, n int, servers ...*harness.Process) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprint(n, " executed commands in the metric precept_writs_total"), func() bool {
@@ -349,7 +351,7 @@ func TestCommandsAboveTheHourlyLimitAreRefused(t *testing.T) {
 			}
 			history := second
 			ok, tooMany := 0, 0
-			for range 40 { // a loaded machine may answer some turns late
+			for range 40 { // on a loaded machine, some answers need further turns
 				turn(history)
 				ok, tooMany = 0, 0
 				for i := range sessions {

@@ -45,7 +45,7 @@ func canaries() map[string]string {
 	}
 }
 
-// findLeaks returns each place with a canary, or with the first two thirds, and the surrounding bytes.
+// findLeaks returns each place with a canary, or with a canary's first two thirds, and the surrounding bytes.
 func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -61,8 +61,9 @@ func findLeaks(texts map[string]string, values map[string]string) (found []strin
 	return slices.Compact(found)
 }
 
-// newStreamingModel streams a text as the content and as a tool call argument, in pieces of seven bytes. If a request
-// contains "hang up", it streams three quarters of truncated, and closes the connection.
+// newStreamingModel starts a model that streams text as content and as a tool call argument, in pieces with seven
+// bytes. For a request with "hang up", the model streams only the first three quarters of the value in the parameter
+// truncated, and closes the connection.
 func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +174,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for file, content := range harness.Files(t, dir) {
 		all["after the stop: "+file] = content
 	}
-	all["the store's documents"] = storedDocuments(t, dir) // compressed in the file
+	all["the store's documents"] = storedDocuments(t, dir) // the database file has only the compressed form
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {

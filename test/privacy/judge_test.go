@@ -37,7 +37,7 @@ func startJudge(t *testing.T, text string, status int) string {
 		content, _ := json.Marshal(map[string]any{"lessons": []any{lesson}})
 		switch n := asked.Add(1); {
 		case status != http.StatusOK:
-			http.Error(w, strings.Repeat("x", 300-len(text)/2)+" "+text, status) // a cut after 300 bytes divides the text
+			http.Error(w, strings.Repeat("x", 300-len(text)/2)+" "+text, status) // an error message that quotes 300 bytes would contain half the text
 			return
 		case strings.Contains(body.Messages[0].Content, "Say how it ended") && n%3 == 0:
 			content, _ = json.Marshal(map[string]string{"outcome": text, "reason": text})

@@ -25,7 +25,7 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		before, after string // when the session is stored, and after a restart
+		before, after string // opt-out patterns when the session is stored, and after a restart
 		visible       bool
 	}{
 		"an added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
@@ -123,6 +123,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	}
 }
 
+// damageExchanges overwrites every exchange in Redis.
 func damageExchanges(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*x:*").([]any)

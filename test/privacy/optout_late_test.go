@@ -21,8 +21,8 @@ import (
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
-	pathCanary   = "larkspur-1414" // in a tool result, and in the reply to that result
-	keptCanary   = "snapdragon-1732"
+	pathCanary   = "larkspur-1414"   // in a tool result, and in the reply to that result
+	keptCanary   = "snapdragon-1732" // in turns without an opt-out
 )
 
 // importSessions imports a session for each canary. The session with pathCanary has a later turn with keptCanary.
@@ -128,7 +128,8 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 
 func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Other content in a session with an opted-out path stays visible.
+// A tenant, an agent and a path opt out in the configuration after the sessions are stored. In a session with an
+// opted-out path, only the turns with this path disappear.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	}
 }
 
-// skipReason returns the reason in Precept-Skip why no lesson is injected.
+// skipReason returns the response header Precept-Skip: the reason why precept injected no lesson.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -125,7 +125,7 @@ reward: {close_after: 300ms}
 	p.Signal(syscall.SIGTERM)
 	p.ExitCode()
 
-	// Without opt-out patterns, the same path does not opt out.
+	// Without opt-out patterns, a turn with the same path is stored.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
 	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
@@ -184,7 +184,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 			t.Errorf("files with the opted-out text %q: got %v, want none", trace, found)
 		}
 	}
-	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // compressed in the file
+	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // the database file has only the compressed form
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,9 +42,9 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, tc := range map[string]struct {
-		second        http.Header
-		message       string
-		laterPatterns string // learning.opt_out_patterns after the session is stored
+		second        http.Header // second turn's headers
+		message       string      // second turn's user message
+		laterPatterns string      // learning.opt_out_patterns after the session is stored
 	}{
 		"path":   {learnedKey, "Open the vault of " + hiddenText, "['*.vault']"},
 		"header": {optOutHeader, "Describe " + hiddenText, "[]"},

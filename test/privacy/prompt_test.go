@@ -114,7 +114,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header http.Header
 		flags  []string
-		stored int64 // exchanges
+		stored int64 // expected exchanges in the store
 	}{
 		"opted out":         {header: http.Header{"Precept-Learn": {"off"}}},
 		"learning disabled": {flags: []string{"--learning-enabled=false"}},

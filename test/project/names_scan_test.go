@@ -28,7 +28,7 @@ var (
 	headerPattern = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
 	makePattern   = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
 	filePattern   = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
-	subList       = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`)
+	subList       = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`) // a command and a list of subcommands, as in "precept lessons   list, show"
 	yamlPrefix    = regexp.MustCompile(`^\s*#\s?`)
 )
 

@@ -93,8 +93,7 @@ func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 
 const repo = "../.."
 
-// documents returns the paths to check. Decision pages and the changelog are omitted, because they may name settings
-// that no longer exist.
+// documents returns the paths to check, without the decision pages and the changelog: both can name removed settings.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -152,8 +152,8 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	}
 }
 
-// call sends a request to a running precept and checks the response. values holds the names and values for the
-// parameters in path, in turn.
+// call sends a request to a running precept and checks the response. values has a name and a value for each parameter
+// in path, such as "run", "s1" for /api/runs/{run}.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -289,7 +289,7 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// If a schema accepted every value, the other tests would check nothing.
+// A schema that accepts every value would let the other tests pass without checking anything.
 func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // schemas generates JSON Schemas in YAML from Go types, with the field comments as descriptions.
 type schemas struct {
 	t        *testing.T
-	done     map[string]string            // by name
-	comments map[string]map[string]string // by package path and "Type.Field"
+	done     map[string]string            // generated schemas by name
+	comments map[string]map[string]string // field comments by package path and "Type.Field"
 }
 
 func newSchemas(t *testing.T, all ...reflect.Type) string {

@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// The test runs the commands in docs/OPERATIONS.md.
+// The test makes and restores the backup with the commands from docs/OPERATIONS.md.
 func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()

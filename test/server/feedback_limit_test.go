@@ -65,7 +65,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			postEntries(429, "post the feedback again after the reply", "later", "d")
 			postEntries(202, "parked", "later", "b")
 			sendTurn("Precept-Session", "later")
-			p.Eventually("the parked (early) feedback to join the session", func() bool {
+			p.Eventually("the parked feedback, posted before the session began, to join the session", func() bool {
 				_, b := harness.Get(t, p.AdminURL+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})

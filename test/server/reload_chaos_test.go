@@ -43,7 +43,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // before includes the goroutines and files that stay open
+	underLoad(func() { load.WaitForRequests(40) }) // starts the goroutines and opens the files that stay, so that the first measurement counts these
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
@@ -59,7 +59,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	if answered := load.CountAnswered(); answered < n/10 {
 		t.Errorf("answered requests: got %d, want at least %d", answered, n/10)
 	}
-	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
+	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load the server may read and reject a file twice
 		t.Errorf("rejected configurations: got %d, want at least %d", refused, n/10)
 	}
 	var after [2]float64
@@ -71,7 +71,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads counts line's matches in the log since the previous call.
+// countReloads returns how many log lines have matched line since the start. Each call reads only the new lines.
 func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1

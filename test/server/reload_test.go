@@ -16,6 +16,7 @@ import (
 	"precept/test/harness"
 )
 
+// configFileServer is a running server with a configuration file that the test changes.
 type configFileServer struct {
 	*harness.Process
 	file, dir              string
@@ -93,7 +94,8 @@ func TestReloadAppliesARevertedChange(t *testing.T) {
 	}
 }
 
-// An empty file may be half written, and the defaults would send requests to a different upstream.
+// An editor may have emptied the file and not yet written the new text. With the defaults, the server would send
+// requests to a different upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")
@@ -113,7 +115,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s := startWithFile(t, fmt.Sprintf(base, false, ""))
 	s.writeConfig(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the log line with the keys changed only by a restart", func() bool {
+	s.Eventually("the log line with the keys that need a restart", func() bool {
 		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
 	})
 	settings := func() map[string]string {

@@ -52,7 +52,7 @@ func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	if status, text := harness.Get(t, p.AdminURL+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: got status %d, want 200 and go_goroutines", status)
 	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
-		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
+		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // precept sets 250, or less for a large heap
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitOK {
@@ -160,7 +160,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 }
 
-// A second signal, or the limits.drain_timeout, cuts the streams.
+// Streams that are still open are cut after limits.drain_timeout, or immediately after a second signal.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {

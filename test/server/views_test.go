@@ -45,7 +45,7 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 	}
 }
 
-// A path in a URL cannot name a session named "..".
+// In the path /sessions/.., the dots mean the parent directory, so precept watch must name the session in the query.
 func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
@@ -188,7 +188,7 @@ func checkHealth(t *testing.T, p *harness.Process) {
 		return h.Account.Stored > 0
 	})
 	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Problem+h.Store.Problem != "" || !h.Store.Healthy || len(h.Config) < 50 {
-		t.Errorf("/api/health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no trouble, process %d and at least 50 settings",
+		t.Errorf("/api/health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no problem, process %d and at least 50 settings",
 			h.Account, h.Store, h.PID, len(h.Config), p.PID)
 	}
 	changed := map[string]string{}

@@ -93,7 +93,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// prepare fills the outbox before each attempt, because a full outbox soon has room again.
+	// waitForAnswer calls prepare before each attempt: a full outbox soon has room again, so the test must refill it.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" from /readyz and doctor", func() bool {
@@ -150,7 +150,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	}
 }
 
-// The process id in the killed server's run.json belongs to another program.
+// The server was killed and left run.json behind. The process id in this file now belongs to another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -184,7 +184,8 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 }
 
-// An invalid value for a server-only key is a warning, not an error.
+// An invalid value is an error only if the doctor command itself uses the key. For a key that only the server uses, it
+// is a warning.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {
@@ -211,7 +212,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and exchange counts: %v", tc.name, code, out, stderr, tc.code, tc.account)
 		}
 		if strings.Contains(all, "outdated") {
-			t.Errorf("%s: got %s, want no doubt about the run file, because the server answers", tc.name, all)
+			t.Errorf("%s: got %s, want no remark that the run file is outdated, because the server answers", tc.name, all)
 		}
 		for _, want := range tc.want {
 			if !strings.Contains(all, want) {

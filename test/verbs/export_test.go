@@ -38,7 +38,8 @@ func sessionID(n int) session.ID {
 	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
-// newExchange returns the first exchange in a session. If lesson is "", the exchange has no lesson.
+// newExchange returns the first exchange in a session, with the words "question n" and "answer n". If lesson is "", the
+// exchange has no lesson.
 func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -284,6 +285,7 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	}
 }
 
+// generatedSamples is a store with n samples that are generated while they are read.
 type generatedSamples struct {
 	server.StoreReader
 	n int

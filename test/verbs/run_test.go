@@ -18,7 +18,7 @@ import (
 )
 
 // TestTalk is the agent that the precept run tests start: a program that reads OPENAI_BASE_URL and sends the text in
-// TALK twice.
+// TALK twice. With TALK_SIGNAL it then waits for a signal; with TALK_FAIL it exits with code 7.
 func TestTalk(t *testing.T) {
 	text := os.Getenv("TALK")
 	if text == "" {
@@ -126,7 +126,7 @@ func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	})
 }
 
-// If all requests fail, the verifier result says nothing about a lesson.
+// If all requests fail, the verifier's result does not depend on any lesson.
 func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)

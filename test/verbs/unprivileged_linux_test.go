@@ -19,6 +19,8 @@ type unprivilegedUser struct {
 	credential  *syscall.Credential
 }
 
+// newUnprivilegedUser returns a user without root's rights: the current user or, if the test runs as root, the user
+// with id 65534, with a copy of the binary in a directory that this user can enter.
 func newUnprivilegedUser(t *testing.T) unprivilegedUser {
 	t.Helper()
 	dir := t.TempDir()
