@@ -16,6 +16,7 @@ func suggestion(name string, keys map[string]int) string {
 	return "; " + alternatives(keys)
 }
 
+// alternatives returns the end of a message that lists the valid names.
 func alternatives[V any](names map[string]V) string {
 	if len(names) == 1 {
 		return "there is only " + slices.Sorted(maps.Keys(names))[0]

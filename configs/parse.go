@@ -265,6 +265,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 // defaultUpstream names the upstream set by the key upstream.
 const defaultUpstream = "default"
 
+// byKey returns the fields by key.
 func (r *Routes) byKey() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,

@@ -97,6 +97,7 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	return nil
 }
 
+// bound returns the number in a tag, or fallback if there is none.
 func bound(tag reflect.StructTag, name string, fallback float64) float64 {
 	f, err := strconv.ParseFloat(tag.Get(name), 64)
 	if err != nil {

@@ -58,6 +58,7 @@ func (v *validator) run() {
 	}
 }
 
+// require adds a fault, unless ok is true.
 func (v *validator) require(ok bool, path, value, problem string) {
 	if !ok {
 		v.addFault(path, value, problem)

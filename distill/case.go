@@ -134,6 +134,7 @@ func (o *occurrence) addRedoneEdit(r *parsedSession, i int) {
 	}
 }
 
+// failures returns the session's failures, one occurrence for each kind of failure.
 func (ps *parsedSession) failures() []*occurrence {
 	var found []*occurrence
 	for i := range ps.steps {
@@ -159,6 +160,7 @@ func (ps *parsedSession) failures() []*occurrence {
 	return found
 }
 
+// addFailure counts the failed step i, and adds the fixes that the session tried afterwards.
 func (o *occurrence) addFailure(r *parsedSession, i int) {
 	o.failure.MaxFailures++
 	if o.lookupStep > 0 && i > o.lookupStep { // the lookup did not prevent the next failure

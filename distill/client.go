@@ -317,6 +317,7 @@ func decode(text string, schema, out any) error {
 	return nil
 }
 
+// lastObject returns the last JSON object in a text with a property that the schema requires.
 func lastObject(text string, schema any) (found string) {
 	root, _ := schema.(jsonObject)
 	required, _ := root["required"].([]string)

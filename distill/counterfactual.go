@@ -162,6 +162,7 @@ func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok 
 	return followed, false, false
 }
 
+// edits reports whether the step edits a file.
 func (s *step) edits() bool {
 	if s.shell != nil {
 		program := s.shell.mainCommand().program

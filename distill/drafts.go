@@ -92,6 +92,7 @@ func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	return out
 }
 
+// groupKey returns the same key for all cases that get one lesson.
 func (c *Case) groupKey(h *CountedFix) string {
 	switch h.Kind { // the group depends on the other tool, not on the failing one
 	case fixPriorCall:
@@ -139,7 +140,7 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 	}
 	switch h.Kind {
 	case fixForm, fixOffered, fixShorterQuery, fixDescribedValue, fixAdded, fixRemoved, fixFlags:
-		return !wordList("passing").containedIn(errorText)
+		return !wordList("passing").containedIn(errorText) // such an error ends without a fix
 	case fixLookupOnly:
 		return c.isPermanent()
 	case fixShorterList:
@@ -172,6 +173,7 @@ func circumventsError(errorText string, h *CountedFix) bool {
 	return false
 }
 
+// isPermanent reports whether the error would occur again if the call were repeated.
 func (c *Case) isPermanent() bool { return wordList("permanent").containedIn(strings.ToLower(c.Show)) }
 
 func shareNameWord(a, b string) bool {

@@ -39,6 +39,7 @@ func findKnownFailure(slug string) *knownFailure {
 	return nil
 }
 
+// recogniseFailure returns the known failure in a step's result, or nil.
 func recogniseFailure(s *step) *knownFailure {
 	low, program := s.errorText(), ""
 	if s.shell != nil {

@@ -40,6 +40,7 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 	return all
 })
 
+// wordList returns a list from lists.txt, such as "looks". It is empty for an unknown name.
 func wordList(name string) wordSet { return lists()[name] }
 
 // containedIn reports whether the text contains an entry from the list, even inside a word.

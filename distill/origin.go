@@ -21,6 +21,7 @@ const (
 	keyLetters          = 5  // letters compared: connect equals connection
 )
 
+// isDictated reports whether a tool's output in the session dictates the advice (see above).
 func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {

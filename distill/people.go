@@ -140,6 +140,7 @@ func namesReplacement(words, replaced, wanted string) bool {
 	return false
 }
 
+// runsTask reports whether the command runs a task that the project defines, such as "make test".
 func (c *command) runsTask() bool {
 	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, c.program) ||
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"

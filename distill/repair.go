@@ -47,6 +47,7 @@ const unlinked = "unlinked"
 // repairWindow bounds the calls searched for a fix after a failure.
 const repairWindow = 10
 
+// findFix returns the fix for the failed call in step i, if one of the next repairWindow calls shows a fix.
 func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	s := &ps.steps[i]
 	if s.shell != nil {
@@ -216,6 +217,7 @@ func describesValue(show string) bool {
 	return false
 }
 
+// withoutSentValue removes the value sent in the call from an error, because many errors repeat the value.
 func withoutSentValue(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -281,6 +283,7 @@ func addedWords(old, value string) []string {
 	return out
 }
 
+// namesParameter reports whether an error contains a parameter's name as a whole word.
 func namesParameter(errorText, name string) bool {
 	return containsPhrase(errorText, strings.ToLower(name), true)
 }

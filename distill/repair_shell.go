@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// findShellFix is findFix for a shell command.
 func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	s := &ps.steps[i]
 	failedCommand := s.blamedCommand()

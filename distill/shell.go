@@ -94,6 +94,7 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 
 func isProgram(w string) bool { return wordList("programs")[w] }
 
+// mayNameProgram reports whether a lesson may name the command's program.
 func (c *command) mayNameProgram() bool {
 	return isProgram(c.program) || c.orgWords && isShareableName(c.program)
 }

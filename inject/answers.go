@@ -51,6 +51,8 @@ func (w *work) answerText() string {
 	return ""
 }
 
+// answerSpot returns the spot before the newest user message, or else the top of the first new tool result that can
+// take a block.
 func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true

@@ -41,6 +41,7 @@ func (w *work) observe() {
 	})
 }
 
+// measuredSlugs returns the unit's picks for which outcomes are measured.
 func (w *work) measuredSlugs() (slugs []string) {
 	w.withUnitRecord(func(u *session.Record) {
 		for i := range u.Assignment.Picks {

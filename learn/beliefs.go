@@ -43,6 +43,7 @@ func newBeliefs(t tools, rewardName string, backend counterStore) *beliefs {
 	}
 }
 
+// readTenant reads a tenant's counters, maxima and priors from the backend.
 func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) {
 	deltas, err := b.backend.Counters(ctx, name)
 	if err != nil {

@@ -132,6 +132,7 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	return units
 }
 
+// isInGracePeriod reports whether a due unit may still wait for data from members.
 func (c *closer) isInGracePeriod(row *session.Row) bool {
 	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }

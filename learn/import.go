@@ -119,6 +119,7 @@ func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, t
 	return err != nil || turns >= rec.Thread.Turns, nil //nolint:nilerr // the transcript replaces an unreadable record
 }
 
+// importRow returns the row for an imported session, which is closed and excluded from the experiment.
 func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: i.Now().UTC()},

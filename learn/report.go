@@ -182,6 +182,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	return closingDeltas(c, rec, out)
 }
 
+// lessonsOf returns the lessons in the book as the report shows them.
 func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {

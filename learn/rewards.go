@@ -51,6 +51,7 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 	return r, true
 }
 
+// reschedule rebuilds closings without the removed rewards.
 func (o *provisionalSet) reschedule() {
 	o.closings = o.closings[:0]
 	for name, rewards := range o.byTenant {
@@ -122,6 +123,7 @@ func (o *provisionalSet) countRewarded(name string) (n int) {
 	return n
 }
 
+// setProvisional replaces an open session's reward. Without a reward in out, it only removes the earlier one.
 func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward, due time.Time) {
 	ref := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()

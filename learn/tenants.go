@@ -245,6 +245,7 @@ func (b *beliefs) onlyTenant() string {
 	return b.known.first
 }
 
+// noteTenant records for onlyTenant that a tenant exists.
 func (b *beliefs) noteTenant(name string) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()

@@ -135,6 +135,7 @@ func addToSet(set []bool, n int) []bool {
 	return set
 }
 
+// canBegin reports whether a match of the element can begin with the token.
 func (e *element) canBegin(tok *token) bool { return e.matches(tok) || tok.hasAnyOf(e.firstWords) }
 
 func (e *element) matches(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.hasAnyOf(e.words) }

@@ -47,6 +47,7 @@ func (t *token) hasAnyOf(set []bool) bool {
 	return false
 }
 
+// tokenize splits a sentence into s.tokens.
 func (s *search) tokenize(sentence string) {
 	s.tokens, s.numbers = s.tokens[:0], s.numbers[:0]
 	clause := true
@@ -223,6 +224,7 @@ func isLetters(s string) bool {
 	return true
 }
 
+// markStarts sets startsRequest.
 func (t *table) markStarts(tokens []token) {
 	for i := range tokens {
 		tokens[i].startsRequest = tokens[i].startsRequest || tokens[i].startsClause

@@ -50,12 +50,12 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	return out, err
 }
 
-// AddConsultations calls Store.AddConsultations. A Bank keeps the lessons in a separate Redis.
+// AddConsultations is Store.AddConsultations for lessons in a separate Redis.
 func (b *Bank) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	return b.store.AddConsultations(ctx, batch, consultations)
 }
 
-// Consultations calls Store.Consultations.
+// Consultations is Store.Consultations for lessons in a separate Redis.
 func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	return b.store.Consultations(ctx, slugs)
 }

@@ -109,10 +109,12 @@ func (deleter *ExchangeDeleter) acquireLease(ctx context.Context, lease time.Dur
 	return deleter.store.AcquireLease(ctx, deleter.leaseName(), deleter.owner, deleter.store.options.Now(), lease)
 }
 
+// uncheckedFrom returns the time from which the sessions in a keyspace must be checked.
 func (deleter *ExchangeDeleter) uncheckedFrom(ks keyspace) string {
 	return cmp.Or(deleter.keptSince[ks.base], deleter.checkedBefore)
 }
 
+// earlier returns the earlier of two scores.
 func earlier(a, b string) string {
 	if a == "-inf" || b == "-inf" {
 		return "-inf"

@@ -270,6 +270,7 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 	return s.readField(ctx, "meta", location{}, "values", key)
 }
 
+// readField returns a field in the hash at key. ok is false if the field is missing.
 func (s *Store) readField(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, s.key(loc, key), field).Result()

@@ -109,6 +109,7 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 // optOutTTL is how long an opt-out mark is stored after the last PutOptOutMarks call for the session.
 const optOutTTL = 30 * 24 * time.Hour
 
+// optOutName returns a hash of a session id, the name of the session's opt-out mark.
 func optOutName(id session.ID) string {
 	sum := sha256.Sum256(append([]byte("precept opted out\x00"), id[:]...))
 	return string(sum[:16])

@@ -12,6 +12,7 @@ import (
 
 const commonTag = "precept" // hash tag in the keys without a tenant
 
+// commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
 // digest returns the first 8 bytes of an id's SHA-256, the key for values with a text id.

@@ -141,10 +141,12 @@ func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResu
 // movingKey returns the key that exists from a migration's start until the old keys are deleted.
 func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
+// oldKeys returns a tenant's keyspace in the old layout.
 func (m *migrator) oldKeys(tenant string) keyspace {
 	return m.store.keyspaceOf(1, tenantLocation(tenant))
 }
 
+// newKeys returns a location's keyspace in the shards.
 func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
 
 // renewLease acquires or renews the lease if it is due, and extends the freeze for the frozen tenants.
@@ -168,6 +170,7 @@ func (m *migrator) renewLease(ctx context.Context) error {
 	return err
 }
 
+// eachTenant calls fn for each tenant, for several tenants in parallel.
 func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(migrateWorkers)
@@ -182,6 +185,7 @@ func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx
 	return g.Wait()
 }
 
+// copyAndSwitch carries out steps 1 to 5 of the migration.
 func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.Duration, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.movingKey(), "1", 0).Err() })
 	if err == nil {

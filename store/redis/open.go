@@ -119,10 +119,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.endCall("ping", &s.breaker, s.withRemedy(err))
 }
 
+// do calls fn, unless the circuit breaker refuses the call. op names the call in errors.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
 	return s.doWithBreaker(ctx, op, &s.breaker, fn)
 }
 
+// lookUp is like do, for a look-up that a request waits for.
 func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) error {
 	return s.doWithBreaker(ctx, op, &s.lookupBreaker, fn)
 }

@@ -193,6 +193,7 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
+// withTenants is like do, and registers the tenants first.
 func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
 	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {
@@ -202,6 +203,7 @@ func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn
 	})
 }
 
+// writePlan registers the tenants and runs the plan.
 func (s *Store) writePlan(ctx context.Context, op string, p *plan, tenants ...string) error {
 	if len(p.items) == 0 {
 		return ctx.Err()

@@ -68,6 +68,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
+// stepArgs returns the arguments for a settlement in settle.lua.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packSettledState(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string

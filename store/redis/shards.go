@@ -62,11 +62,13 @@ const (
 	shardKeys                      // a shard's keys without a tenant
 )
 
+// sessionLocation returns the location for a session's keys.
 func sessionLocation(tenant string, id session.ID) location {
 	sum := sha256.Sum256(id[:])
 	return location{tenantKeys, tenant, sum[0]}
 }
 
+// indexLocation returns the location for an index entry. key is an echo key or a sample id's digest.
 func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
 // tenantLocation returns the location for values that a tenant has once: maxima, priors, notes and parked feedback.

@@ -329,6 +329,7 @@ func orderRefs(tenant string, list []goredis.Z) []ref {
 	return refs
 }
 
+// readStarts sets at in each reference to a session that is not deleted.
 func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	heads, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")

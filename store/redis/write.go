@@ -68,6 +68,7 @@ func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int6
 	return end, err
 }
 
+// splitUnits returns the batch without the rows for units, and these rows.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.IsUnit }) {
 		return b, nil
