@@ -96,7 +96,7 @@ func measurement(r *report.Row) string {
 }
 
 // cautionNote returns a warning that precept presents the lesson as a caution because sessions with the lesson had
-// lower rewards, or nil. The warning shows the original advice's numbers; that advice is a separate arm.
+// lower rewards, or nil. The warning shows the numbers for the original advice, which is measured separately.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil
@@ -188,7 +188,7 @@ func detailCount(v any) (int64, bool) {
 	return 0, false
 }
 
-// pastTense returns an action as a verb such as approved.
+// pastTense returns an action as a verb such as "approved".
 func pastTense(a lesson.Action) string {
 	known := map[lesson.Action]string{
 		lesson.Approve: "approved", lesson.Reject: "rejected", lesson.StartTrial: "started a trial of", lesson.Pause: "paused",
@@ -205,8 +205,8 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}, then redirects to the address in the field back. That page shows the
-// result as a notice.
+// actOnPage handles POST /lessons/{slug}/{action}, then redirects to the address in the form field "back". That page
+// shows the result as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

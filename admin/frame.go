@@ -40,7 +40,7 @@ type frame struct {
 	Nav    []link
 	Tenant string
 	CSRF   string // empty for a program with a token, which gets no forms
-	MayAct bool   // the user of this browser may change data, so the page has forms
+	MayAct bool   // the browser's user is allowed to change data, so the page has forms
 	Viewer bool   // viewers get no links to operators' pages
 	Notice notice // last action's result
 
@@ -241,7 +241,7 @@ func (f frame) linkByName(prefix, name string, action []string, query ...string)
 	return f.Link(joinPath(prefix, segment, action), append(query, nameQuery...)...)
 }
 
-// nameKey is the query key for a name that a path cannot contain. The path then has - in the name's place.
+// nameKey is the query key for a name that a path cannot contain. The path has "-" instead of the name.
 const nameKey = "name"
 
 // PathName returns the path segment for a session or run name. Browsers resolve . and .. even if escaped, so these

@@ -25,7 +25,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// sessionsOfWeek returns a link to an arm's sessions in the last seven days, or in a shorter query window.
+// sessionsOfWeek returns a link to one arm's sessions (such as "treated") in the last seven days, or in a shorter query
+// window.
 func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {

@@ -70,7 +70,7 @@ func glossary() []term {
 	}
 }
 
-// termOf returns the term with this key. The tests fail on an unknown key; on a page, the key then serves as the name.
+// termOf returns the term with this key. The tests fail on an unknown key; on a page, such a key is shown as the name.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })

@@ -25,7 +25,7 @@ type storedFigures struct {
 	err    error
 }
 
-// rewards returns the reward distribution in both arms.
+// rewards returns the reward distributions with the lesson injected and withheld.
 func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(s.err, errComputing):
@@ -54,8 +54,8 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// rewardRows returns a row per tenth of the reward range. Bars are shares of an arm's sessions, so arms with different
-// sizes are comparable.
+// rewardRows returns a row per tenth of the reward range. A bar is a share of all injected sessions, or of all withheld
+// sessions, so that groups with different sizes are comparable.
 func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)

@@ -93,7 +93,7 @@ func (v *healthView) problems() g.Node {
 	}
 }
 
-// helpAddress returns a section's address, such as AGENTS#known-limits.
+// helpAddress returns the address of a help section such as AGENTS#known-limits.
 func helpAddress(section string) string {
 	page, fragment, _ := strings.Cut(section, "#")
 	address := url.URL{Path: "/help/" + page, Fragment: fragment}
@@ -157,7 +157,7 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// description describes an action, such as approved the lesson NAME.
+// description describes an action, such as "approved the lesson NAME".
 func (e *AuditEntry) description() string {
 	slug, act, _ := strings.Cut(e.Detail, " ")
 	text := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)

@@ -68,7 +68,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 }
 
 // read sets the fields that come from the bank. decided is the lesson after a decision in the last seconds, or nil.
-// Matches by likeness are a separate arm with a slug suffix, so read removes the suffix.
+// Matches by likeness (similar words) are measured separately, under a slug with a suffix; read removes the suffix.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, maxEventsRead); err == nil {

@@ -150,7 +150,7 @@ func (q *queueItem) html(f frame) g.Node {
 
 const maxShownSimilar = 5
 
-// duplicates links to lessons that may say the same.
+// duplicates links to lessons with possibly the same advice.
 func (q *queueItem) duplicates(f frame) g.Node {
 	if len(q.similar) == 0 {
 		return nil
@@ -260,7 +260,7 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns a lesson's HTML id. The prefix avoids ids in the frame, because a lesson may be named main.
+// queueAnchor returns a lesson's HTML id. The prefix avoids ids in the frame: a lesson can have the name "main".
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form for one decision, with a keyboard shortcut.

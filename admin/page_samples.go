@@ -55,8 +55,8 @@ func (v *samplesView) html(f frame) g.Node {
 	}
 }
 
-// unapplied returns the sessions page's filters that do not apply to samples. A filter by lesson applies only to the
-// arm injected.
+// unapplied returns the sessions page's filters that do not apply to samples. A filter by lesson applies without an arm
+// or with the arm "injected", because a sample names only injected lessons.
 func (v *samplesView) unapplied(f frame) []string {
 	applied := []string{"range", "since", "until", "agent"}
 	switch arm := f.query.Get("arm"); {

@@ -73,7 +73,7 @@ func errorKindsText(x *store.SessionItem) string {
 	return escapeHidden(text)
 }
 
-// notices explains rare states, such as control or excluded.
+// notices explains what is unusual about the session: it is a control session, excluded, refused, or partly opted out.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: chosen at random, at the start, to get no lesson."))),

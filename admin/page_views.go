@@ -159,7 +159,7 @@ func (s *Server) actOnView(c echo.Context) error {
 }
 
 // changeView applies change to a view, or to a new view if id is empty. Then changeView redirects to the view's
-// sessions, or to the views page after a rename. The notice contains verb, such as saved.
+// sessions, or to the views page after a rename. The notice contains verb, such as "saved".
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {

@@ -50,8 +50,8 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 }
 
 // CompareSection compares the input of sessions with and without a section of a rules file: tokens, cached share and
-// money. Prices are weighted by each model's picks (random decisions). CompareSection returns "" until sessions in both
-// arms have reported tokens.
+// money. Prices are weighted by each model's picks (random decisions). CompareSection returns "" until sessions with
+// and without the section have reported tokens.
 func (p *Prices) CompareSection(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""

@@ -98,7 +98,7 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes a session, one JSON line per part. In each line, the member from counts the exchanges before
+// writeTranscript writes a session, one JSON line per part. In each line, the member "from" counts the exchanges before
 // that part. Sessions deleted meanwhile are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {

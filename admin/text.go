@@ -194,7 +194,7 @@ func tierText(tier int) string {
 	return "traffic signals"
 }
 
-// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without the period. definitionText
+// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without a full stop. definitionText
 // returns an invalid definition unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)

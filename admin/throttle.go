@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	throttleWindow   = time.Minute      // wrong tokens are counted per such period
+	throttleWindow   = time.Minute      // period over which wrong tokens are counted
 	maxFailuresPerIP = 10               // wrong tokens from one address before status 429
 	maxTotalFailures = 100              // wrong tokens from all addresses before status 429
 	maxThrottledIPs  = 1024             // counted addresses

@@ -168,7 +168,7 @@ func (v *View) isTextSearch() bool {
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 
-// filtersOf returns the filters in a query without other keys such as page.
+// filtersOf returns the filters in a query, without other keys such as "page".
 func filtersOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, key := range sessionFilters() {

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Action is a lesson that the chooser may pick because the trigger fired.
+// Action is a lesson that the chooser can pick, because the trigger fired.
 type Action struct {
 	Slug       string
 	Arm        trial.Arm

@@ -185,7 +185,7 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	case Fixed:
 	case Earn:
 		switch {
-		case p.Proven || p.Trusted && c.choosesByEffect(): // other objectives keep the full share until the proof
+		case p.Proven || p.Trusted && c.choosesByEffect(): // other objectives withhold the full share until the proof
 			return minProbability
 		case p.Leaning && c.choosesByEffect():
 			return c.Epsilon / 2

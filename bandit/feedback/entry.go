@@ -90,7 +90,7 @@ type Post struct {
 	Entry                                             Entry
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one of these five fields and the next three is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
-	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
+	IfAnswered                                        bool   // true: do not rate a known session or run that got no successful reply
 	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by WithReceipt
 }
 

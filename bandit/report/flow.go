@@ -104,7 +104,8 @@ func (r *Report) FlowSentence() string {
 	return text + " (" + strings.Join(reasons, ", ") + ")"
 }
 
-// Groups returns the experiment's sessions by group, and the sessions that count with their run.
+// Groups states how many sessions are treated, control, unmatched and rewarded, and how many are counted with their
+// run.
 func (f *Flow) Groups() (list []string) {
 	if f.InExperiment > 0 {
 		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", Grouped(f.Treated), Grouped(f.Control))

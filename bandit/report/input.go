@@ -17,7 +17,7 @@ type Input struct {
 	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
 	Lessons          []Lesson // current and removed lessons; a tested arm that is not listed also gets a row
-	// Archived reports whether the bank's archive has a lesson with this slug, and may be nil.
+	// Archived, if not nil, reports whether the bank's archive has a lesson with this slug.
 	Archived    func(slug string) bool
 	Window      time.Duration // effects in sessions that started in the window; 0: all sessions
 	Provisional bool

@@ -11,7 +11,7 @@ import (
 // Models lists the models in sessions with a pick.
 type Models struct {
 	WithVerdict    []string      `json:"seen"` // models in the sessions behind the verdict, most picks first
-	WithoutVerdict []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest they keep the full holdout
+	WithoutVerdict []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest, the full bandit.epsilon is withheld in their sessions
 	Effects        []ModelEffect `json:"effects,omitempty"`
 }
 

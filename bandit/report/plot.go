@@ -42,7 +42,7 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// plotAxis returns a table's axis. A few wide intervals for new lessons may exceed the axis, so that narrow intervals
+// plotAxis returns a table's axis. A few wide intervals for new lessons can exceed the axis, so that narrow intervals
 // are readable.
 func (r Report) plotAxis() axis {
 	var ends []float64

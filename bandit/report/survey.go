@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Survey reads stored sessions for facts that the counters do not hold: how rewards are distributed in a lesson's two
-// arms, and the effects for one agent, model or task length. It makes no verdict.
+// Survey reads stored sessions for facts that the counters do not hold: how rewards are distributed with a lesson
+// injected and withheld, and the effects for one agent, model or task length. It makes no verdict.
 type Survey struct {
 	Since    time.Time // earliest possible session start
 	Sessions int64     // closed and rewarded sessions

@@ -42,7 +42,7 @@ type AllSessions struct {
 	SumY          float64                 // summed rewards
 	MeasuredRules int64                   // closed sessions with a match and a measured rules file section; not in the comparison
 	Closed        int64                   // closed sessions in the experiment
-	Members       int64                   // closed sessions that count with their unit
+	Members       int64                   // closed sessions that are counted with their run or parent session
 	Excluded      [exclusionReasons]int64 // closed sessions outside the experiment, by ExclusionReasons
 	AnyInjected   []Stratum               // sessions by whether any pick in the first decision was injected; Eps is the probability that none was
 }
