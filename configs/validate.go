@@ -106,7 +106,7 @@ func (v *validator) checkKeys() {
 	}
 }
 
-// checkPrices refuses the second of two equal patterns, because it would have no effect.
+// checkPrices checks the prices. It refuses the second of two equal patterns, because that price would have no effect.
 func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {

@@ -181,7 +181,8 @@ func shareNameWord(a, b string) bool {
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
-// knownDraft returns false if the case is too rare, or if known.json no longer has the failure.
+// knownDraft returns the draft for a known failure. ok is false if the case is too rare, or if known.json no longer has
+// the failure.
 func knownDraft(c *Case) (d Draft, ok bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false

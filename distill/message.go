@@ -22,8 +22,8 @@ func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
-// organisationMessage keeps the organisation's words if scope allows them. The redactor removes secrets and personal
-// data first.
+// organisationMessage is like stableMessageOf, but keeps the organisation's words that scope allows. The redactor
+// removes secrets and personal data first.
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
 	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})

@@ -305,7 +305,7 @@ func containsPhrase(text, phrase string, whole bool) bool {
 	return false
 }
 
-// isWordByteAt returns false if i is out of range.
+// isWordByteAt reports whether byte i is part of a word. It is false if i is out of range.
 func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }

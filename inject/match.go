@@ -225,7 +225,7 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 	return w.in.cfg.Present(l, w.input.Book.Text(l), w.input.Beliefs)
 }
 
-// estimateTokens assumes four bytes per token.
+// estimateTokens returns the number of tokens in a text of this length, at four bytes per token.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
 // availableBytes returns how many bytes the block and the session have left for new picks. Withheld picks count like

@@ -77,7 +77,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs filters slugs: it keeps the lessons with an error that occurred again in toolErrors.
+// recurredSlugs returns the lessons in slugs with an error that occurred again in toolErrors.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil

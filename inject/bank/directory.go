@@ -141,7 +141,7 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// realPath follows symbolic links.
+// realPath returns the path of a text after symbolic links.
 func (d Directory) realPath(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real

@@ -191,7 +191,7 @@ func (e *Entry) signature() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// labelType follows the time in an entry's first line.
+// labelType is the label after the time in an entry's first line.
 const labelType = "Failure Type"
 
 // render returns the entry's text. Equal entries at equal times give equal bytes.

@@ -122,7 +122,7 @@ func containsEntry(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
 
-// resolveTarget follows symbolic links to a file that may be missing.
+// resolveTarget returns the path after symbolic links. The file may be missing.
 func resolveTarget(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -94,7 +94,7 @@ func readLines(file string) []line {
 	return lines
 }
 
-// firstByte skips blanks, and returns 0 for a blank line.
+// firstByte returns the first byte after blanks, or 0 for a blank line.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]

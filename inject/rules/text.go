@@ -37,7 +37,7 @@ func Hash(text string) string {
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Tokens estimates four bytes per token.
+// Tokens returns the number of tokens in text, at four bytes per token.
 func Tokens(text string) int { return (len(text) + 3) / 4 }
 
 // Span is a byte range in a text.
