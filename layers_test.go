@@ -117,7 +117,7 @@ func importers() map[string][]string {
 		"go.opentelemetry.io":                      {"proxy/trace", "test"},
 		"google.golang.org/protobuf":               {"proxy/trace", "test"},
 		"github.com/dgraph-io/ristretto/v2":        {"inject/meaning", "internal/redact", "store"},
-		"golang.org/x/sync":                        {"admin", "inject/bank", "proxy", "store/redis"},
+		"golang.org/x/sync":                        {"admin", "inject/bank", "learn", "proxy", "store/redis"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test", "distill"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},

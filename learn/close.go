@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"precept/bandit"
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
@@ -98,14 +100,18 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		c.units.reset()
 		waiting, _ := c.deliverer.UndeliveredSessions()
 		units := c.unitsOf(waiting)
-		work := make([]*pendingSettlement, 0, len(rows))
+		var due []session.Row
 		for i := range rows {
-			ref := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[ref] || c.tools.guard.IsSkipped(ref) || units[ref] && c.isInGracePeriod(&rows[i]) || c.isLeftToOthers(ref, rows[i].Started) {
-				continue
+			ref := rowRef(&rows[i])
+			if !waiting[ref] && !c.tools.guard.IsSkipped(ref) && (!units[ref] || !c.isInGracePeriod(&rows[i])) && !c.isLeftToOthers(ref, rows[i].Started) {
+				due = append(due, rows[i])
 			}
-			c.tools.guard.RunOn(label.StepClose, ref, "", func() {
-				if st := c.prepareSettlement(ctx, &rows[i]); st != nil {
+		}
+		stored := c.readFeedback(ctx, due)
+		work := make([]*pendingSettlement, 0, len(due))
+		for i := range due {
+			c.tools.guard.RunOn(label.StepClose, rowRef(&due[i]), "", func() {
+				if st := c.prepareSettlement(ctx, &due[i], stored[i]); st != nil {
 					work = append(work, st)
 				}
 			})
@@ -148,11 +154,50 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
+func rowRef(row *session.Row) session.Ref { return session.Ref{Tenant: row.Tenant, ID: row.ID} }
+
+// sessionFeedback is a session's stored feedback.
+type sessionFeedback struct {
+	entries []feedback.Entry
+	state   int64
+}
+
+// readFeedback reads sessions' feedback in parallel from a shared backend. After an error an element is nil, and
+// prepareSettlement reads this feedback.
+func (c *closer) readFeedback(ctx context.Context, rows []session.Row) []*sessionFeedback {
+	stored := make([]*sessionFeedback, len(rows))
+	if !c.isFleet {
+		return stored
+	}
+	inParallel(len(rows), maxParallelReads, func(i int) {
+		c.tools.guard.Run(label.StepClose, func() {
+			if entries, state, err := c.backend.SessionFeedback(ctx, rows[i].Tenant, rows[i].ID); err == nil {
+				stored[i] = &sessionFeedback{entries, state}
+			}
+		})
+	})
+	return stored
+}
+
+// inParallel calls fn with 0 to n-1, at most limit calls at a time, and waits for all calls.
+func inParallel(n, limit int, fn func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(limit)
+	for i := range n {
+		g.Go(func() error {
+			fn(i)
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
 // prepareSettlement returns a closing session's settlement, or nil after an error. A session without a stored record
-// changes no counter, but gets samples.
-func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
+// changes no counter, but gets samples. stored is the session's feedback if already read.
+func (c *closer) prepareSettlement(ctx context.Context, row *session.Row, stored *sessionFeedback) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {
+		stored = nil // the unit's feedback is added below
 		if err := c.units.shareFeedback(ctx, rec); err != nil {
 			c.tools.reportFailure(label.StepClose, err)
 			return nil
@@ -161,7 +206,9 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendi
 	}
 	var entries []feedback.Entry
 	var state int64
-	if !row.Unrated {
+	if stored != nil {
+		entries, state = stored.entries, stored.state
+	} else if !row.Unrated {
 		var err error
 		if entries, state, err = c.backend.SessionFeedback(ctx, row.Tenant, row.ID); err != nil {
 			c.tools.reportFailure(label.StepClose, err)

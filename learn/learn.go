@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	correctInterval = 50 * time.Millisecond
-	finishTimeout   = 10 * time.Second // from stopping until the last correction
-	closeBatchSize  = 100              // maximum sessions per settlement; all samples are in memory
+	correctInterval  = 50 * time.Millisecond
+	finishTimeout    = 10 * time.Second // from stopping until the last correction
+	closeBatchSize   = 100              // maximum sessions per settlement; all samples are in memory
+	maxParallelReads = 16               // sessions read at the same time from a shared backend, which may be far away
 )
 
 // FollowInterval is how often a learner reads other replicas' counts.
@@ -79,13 +80,17 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	t := tools{o.Now, o.Guard, o.OnFailure}
 	l := &Learner{tools: t, marks: o.Backend, deliverer: o.Deliverer, rewardName: o.Reward.String()}
 	l.beliefs = newBeliefs(t, l.rewardName, o.Backend)
-	l.provisional = &provisionalTracker{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}
+	parallel := 1
+	if o.Fleet != nil {
+		parallel = maxParallelReads
+	}
+	l.provisional = &provisionalTracker{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, parallel: parallel, startedAt: o.Now()}
 	l.follower = &follower{tools: t, beliefs: l.beliefs, provisional: l.provisional, fleet: o.Fleet}
 	l.closer = &closer{
 		tools: t, deliverer: o.Deliverer, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, provisional: l.provisional, metrics: &l.Metrics,
 		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
 		reward: o.Reward, rewardName: l.rewardName, changed: &changedTenants{}, isFleet: o.Fleet != nil, seed: maphash.MakeSeed(),
-		samples: &sampleBuilder{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, writtenCount: &l.Metrics.Samples},
+		samples: &sampleBuilder{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, parallel: parallel, writtenCount: &l.Metrics.Samples},
 	}
 	if o.Fleet != nil {
 		l.follower.start(ctx)

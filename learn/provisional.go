@@ -16,11 +16,12 @@ const closingGracePeriod = 5 * time.Second
 // provisionalTracker adds the rewards in open sessions to the beliefs. Without these rewards, the chooser would learn
 // from new feedback only when sessions close, by default after a day.
 type provisionalTracker struct {
-	tools   tools
-	beliefs *beliefs
-	memory  Memory
-	backend openSessionReader
-	reward  feedback.Definition
+	tools    tools
+	beliefs  *beliefs
+	memory   Memory
+	backend  openSessionReader
+	reward   feedback.Definition
+	parallel int // sessions read at the same time
 
 	// Feedback on sessions that began before startedAt is read from the backend.
 	startedAt  time.Time
@@ -93,11 +94,9 @@ func (p *provisionalTracker) restore(ctx context.Context) {
 		p.tools.reportFailure(label.StepEarlyVerdict, err)
 		return
 	}
-	for i := range rows {
-		p.tools.guard.RunOn(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
-			p.addRecord(ctx, p.newestRecord(&rows[i]))
-		})
-	}
+	inParallel(len(rows), p.parallel, func(i int) {
+		p.tools.guard.RunOn(label.StepRecall, rowRef(&rows[i]), "", func() { p.addRecord(ctx, p.newestRecord(&rows[i])) })
+	})
 	if len(rows) == closeBatchSize {
 		p.isRestored, p.after = false, rows[len(rows)-1]
 	}

@@ -18,6 +18,7 @@ type sampleBuilder struct {
 	backend      sampleWriter
 	exchanges    Exchanges
 	isEnabled    bool
+	parallel     int // sessions read at the same time
 	writtenCount *atomic.Int64
 }
 
@@ -29,15 +30,25 @@ func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (f
 	}
 	var b session.Batch
 	finished = work[:0:0]
-	for n, st := range work {
-		var err error
-		if s.tools.guard.RunOn(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
-			finished = append(finished, st)
-		}
-		if err != nil {
+	builds := make([]struct {
+		batch    session.Batch
+		returned bool
+		err      error
+	}, len(work))
+	inParallel(len(work), s.parallel, func(i int) {
+		one := &builds[i]
+		one.returned = s.tools.guard.RunOn(label.StepSamples, work[i].ref(), "", func() { one.err = s.build(ctx, &one.batch, work[i]) })
+	})
+	for i := range builds {
+		if err := builds[i].err; err != nil {
 			s.tools.reportFailure(label.StepSamples, err)
-			return append(finished, work[n+1:]...), false
+			return append(finished, work[i:]...), false
 		}
+		if builds[i].returned {
+			finished = append(finished, work[i])
+		}
+		b.Samples = append(b.Samples, builds[i].batch.Samples...)
+		b.AllSamplesOf = append(b.AllSamplesOf, builds[i].batch.AllSamplesOf...)
 	}
 	if len(b.AllSamplesOf) == 0 {
 		return finished, true

@@ -2,11 +2,13 @@ package learn_test
 
 import (
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"precept/bandit/feedback"
 	"precept/bandit/trial"
+	"precept/internal/session"
 	"precept/store/storetest"
 )
 
@@ -53,6 +55,37 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
 	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
+}
+
+// Reading one session after the other takes too long if Redis is far away.
+func TestFleetReadsClosingSessionsInParallel(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	ids := []session.ID{replica.addSession("a", trial.Assignment{Decided: true, Day: 22740}), replica.addSession("b", trial.Assignment{Decided: true, Day: 22740})}
+	replica.clock.add(closeAge + time.Minute)
+	var mu sync.Mutex
+	reads := map[string]int{}
+	bothRead := map[string]chan struct{}{"read feedback": make(chan struct{}), "read exchanges": make(chan struct{})}
+	replica.backend.hook = func(op string) {
+		if bothRead[op] == nil {
+			return
+		}
+		mu.Lock()
+		if reads[op]++; reads[op] == len(ids) {
+			close(bothRead[op])
+		}
+		mu.Unlock()
+		select {
+		case <-bothRead[op]:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: no second call during the first", op)
+		}
+	}
+	replica.closeDue(t.Context())
+	for _, id := range ids {
+		assertEqual(t, "version", replica.applied(id).Version, 1)
+	}
 }
 
 // If the replica with the session has stopped, another replica closes the session a few intervals later.

@@ -26,15 +26,14 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 		// The mark is the server's time at the first Epoch call on an empty Redis. After all data is lost, the mark is
 		// different.
 		key := s.commonKey("epoch")
-		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
-			return "", err
-		}
-		mark, err := c.Get(ctx, key).Result()
-		if err != nil {
+		pipe := c.Pipeline()
+		pipe.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0)
+		mark := pipe.Get(ctx, key)
+		if err := readPipeline(ctx, pipe); err != nil {
 			return "", err
 		}
 		runs, err := s.readInfoField(ctx, c, "server", "run_id")
-		return hashEpoch(mark, runs), err
+		return hashEpoch(mark.Val(), runs), err
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {

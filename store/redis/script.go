@@ -164,10 +164,8 @@ func (p *plan) results() iter.Seq2[int, int64] {
 	}
 }
 
-// runPlan runs a plan's calls in order, in pipelines. It repeats a call with the script text if the server does not
-// know the digest; Script.Run cannot do this in a pipeline.
+// runPlan runs a plan's calls in order, in pipelines.
 func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
-	script := s.scripts[p.script]
 	p.splitCalls(s)
 	for calls := p.calls; len(calls) > 0; {
 		n, bytes := 0, 0
@@ -175,20 +173,38 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 			bytes += calls[n].bytes
 			n++
 		}
+		if err := s.runPipeline(ctx, c, s.scripts[p.script], calls[:n]); err != nil {
+			return err
+		}
+		calls = calls[n:]
+	}
+	return nil
+}
+
+// runPipeline runs calls in one pipeline. If a server does not know the script, the refused calls are repeated in one
+// pipeline, the first with the script text. In a Cluster, each such server needs the text once.
+func (s *Store) runPipeline(ctx context.Context, c client, script *goredis.Script, calls []*call) error {
+	for withText := false; len(calls) > 0; withText = true {
 		pipe := c.Pipeline()
-		for _, k := range calls[:n] {
-			k.reply = script.EvalSha(ctx, pipe, k.keyspace.keys(), k.args...)
+		for i, k := range calls {
+			run := script.EvalSha
+			if i == 0 && withText {
+				run = script.Eval
+			}
+			k.reply = run(ctx, pipe, k.keyspace.keys(), k.args...)
 		}
 		_, _ = pipe.Exec(ctx) // command errors are read below
-		for _, k := range calls[:n] {
-			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
-				k.reply = script.Eval(ctx, c, k.keyspace.keys(), k.args...)
-			}
-			if err := k.reply.Err(); err != nil {
+		var refused []*call
+		for _, k := range calls {
+			err := k.reply.Err()
+			switch {
+			case goredis.HasErrorPrefix(err, "NOSCRIPT"):
+				refused = append(refused, k)
+			case err != nil:
 				return err
 			}
 		}
-		calls = calls[n:]
+		calls = refused
 	}
 	return nil
 }
