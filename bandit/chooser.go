@@ -26,7 +26,7 @@ type Chooser struct {
 	agents        map[string]struct{}                   // agents counted by name (BoundNames)
 	allCategories baseline                              // sums over all categories
 	openPicks     map[string]int64                      // rewarded picks in open sessions, by planned trial scope
-	tenant        [globalFieldCount]int64
+	tenant        [globalFieldCount]int64               // sums over all the tenant's sessions
 	ageWeights    *ageWeights
 	priors        Priors
 }

@@ -36,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report, a trial ends when the session with the last pick closes. For the chooser, it ends as soon as closed
-// and open sessions together have enough rewards. After a reward is withdrawn, it continues.
+// In the report, a trial ends when the session with the last pick closes. For the chooser, the trial ends as soon as
+// closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
 func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	k := lesson("a")

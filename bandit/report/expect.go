@@ -99,6 +99,8 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 // maxWeeks is ten years. A later date is not shown.
 const maxWeeks = 520
 
+// speedups returns the changes that lead to a faster verdict: a trial, more feedback, and wider triggers or more
+// traffic.
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
 		if part := b.trialTimeShare(r, s); part > 0 {

@@ -36,7 +36,7 @@ func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool
 	return out
 }
 
-// For sign 0, enough picks suffice.
+// For sign 0, the evidence includes a model with enough picks, whatever the effect is.
 func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
