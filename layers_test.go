@@ -17,8 +17,8 @@ import (
 
 const module = "precept"
 
-// layers lists the top-level folders from the lowest layer to the highest. A package may import packages from lower
-// layers and, inside its own folder, packages listed earlier in order.
+// layers lists the top-level folders from the lowest layer to the highest. A package is allowed to import packages from
+// lower layers and, inside the same folder, packages listed earlier in order.
 func layers() [][]string {
 	return [][]string{
 		{"bandit", "configs", "docs", "internal"},
@@ -55,6 +55,7 @@ type place struct {
 	folder     string
 }
 
+// placeOf returns a package's layer and row, and whether layers and order list the package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range layers() {
@@ -82,7 +83,7 @@ func isTestSupport(pkg string) bool {
 
 func isSystemTest(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// importers lists the packages that may import each third-party library; "test" means all test files.
+// importers lists the packages that are allowed to import each third-party library; "test" means all test files.
 func importers() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
@@ -162,6 +163,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	}
 }
 
+// forbiddenChains returns a message for each import chain between two separated packages.
 func forbiddenChains(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -200,6 +202,7 @@ func route(imports map[string][]string, from, to string, visited map[string]bool
 	return nil
 }
 
+// unusedImporters returns a message for each package in importers that does not import the library.
 func unusedImporters(sources []source) []string {
 	used := map[string]bool{} // by library and package, or library and "test"
 	for _, s := range sources {
@@ -223,6 +226,7 @@ func unusedImporters(sources []source) []string {
 	return out
 }
 
+// readSources returns the Go files under root with the imports, without nested modules, testdata and hidden folders.
 func readSources(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -262,6 +266,7 @@ func readSources(root fs.FS) ([]source, error) {
 	return out, err
 }
 
+// violations returns a message for each forbidden import.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -294,6 +299,7 @@ func violation(s source, imported string) string {
 	}
 }
 
+// moduleImportFault returns the reason why a source file must not import the package to, or "".
 func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test package

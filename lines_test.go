@@ -11,7 +11,7 @@ import (
 )
 
 // columns is the maximum line width in comments and in the documentation. Table rows, code blocks and lone addresses
-// may be wider.
+// can be wider.
 const columns = 120
 
 func TestCommentsFitMaximumWidth(t *testing.T) {

@@ -52,8 +52,9 @@ var (
 	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
 )
 
+// messageFaults returns the rules that a message breaks.
 func messageFaults(m message) (faults []string) {
-	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines may be fragments
+	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines can be fragments
 	if word := messageDialect.FindString(text); word != "" {
 		faults = append(faults, fmt.Sprintf("the message uses %q", word))
 	}
@@ -78,6 +79,7 @@ func messageFaults(m message) (faults []string) {
 	return faults
 }
 
+// messagesOf returns the log messages, errors and help texts in the source code.
 func messagesOf(t *testing.T) (list []message) {
 	t.Helper()
 	files := token.NewFileSet()

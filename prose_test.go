@@ -88,6 +88,7 @@ func commentsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
+// paragraphsOf returns a page's paragraphs without headings and code.
 func paragraphsOf(text string) (paragraphs []string) {
 	fenced := false
 	var block []string
@@ -109,6 +110,7 @@ func paragraphsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
+// proseOf measures each package's comments and each page.
 func proseOf(t *testing.T) map[string]*prose {
 	t.Helper()
 	out := map[string]*prose{}

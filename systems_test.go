@@ -81,6 +81,7 @@ func eachBuiltFile(t *testing.T, target *build.Context, dir string, fn func(*ast
 	}
 }
 
+// addNames adds the package-level names that d declares to set.
 func addNames(d ast.Decl, set map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

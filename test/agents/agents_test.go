@@ -237,6 +237,7 @@ func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
+// requestsByCall returns the main requests, grouped by agent command.
 func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	all, from := s.requests(), 0
 	for _, to := range s.requestsAtEnd {
@@ -246,6 +247,7 @@ func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	return out
 }
 
+// saveRecords writes the requests and outputs to a file in the directory AGENTS_KEEP, if set.
 func (s *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

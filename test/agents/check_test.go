@@ -46,6 +46,7 @@ func requestCounts(calls [][]harness.ModelRequest) (n []int) {
 	return n
 }
 
+// listSent returns the messages or input items in the agent's own request, before precept changed it.
 func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(s.tap.agentRequest(a).body, &sent.Body)
@@ -88,7 +89,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
-			loop = append(loop, problemUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
+			loop = append(loop, problemUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as in earlier requests", i, text, warning))
 			warning = text
 		}
 		altered = append(altered, problemUnless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
@@ -114,7 +115,7 @@ func equalWithoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// A block may begin with the same bytes as the text after it, so search for the end, not the beginning.
+		// A block can begin with the same bytes as the text after the block, so search for the end, not the beginning.
 		piece := strings.Index(got, sent[:min(anchorLength, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -204,7 +205,7 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 		}
 		last := tr.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
-		for k := 1; k < len(mains); k++ { // the agents' first requests may be equal, so their session is not checked
+		for k := 1; k < len(mains); k++ { // the agents' first requests can be equal and share a session, so the check begins with the second
 			s := tr.tap.agentRequest(&mains[k]).session
 			problems = append(problems, problemUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
@@ -303,6 +304,7 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 		problemUnless(counted == 1, "refusals counted by precept: got %d, want 1", counted))...)
 }
 
+// hasCompacted reports whether the agent has replaced the history by a shorter one.
 func (s *sandboxedAgent) hasCompacted() bool {
 	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {

@@ -75,6 +75,7 @@ func qwen() agent {
 	}
 }
 
+// pi returns the agent pi for an API. suffix is the part of the path that pi expects in the base URL.
 func pi(wire, api, suffix string) agent {
 	return agent{
 		name: "pi-" + wire, rules: "AGENTS.md", compactsOnOverflow: true,
@@ -93,6 +94,8 @@ func pi(wire, api, suffix string) agent {
 	}
 }
 
+// codex returns Codex with precept as a custom provider (provider, default) or as the built-in provider's address
+// (builtin). Only the mode default keeps Codex's default model.
 func codex(mode string) agent {
 	return agent{
 		name: "codex-" + mode, rules: "AGENTS.md", triesWebSocket: mode == "builtin",
@@ -136,6 +139,7 @@ func claude() agent {
 	}
 }
 
+// programs returns small programs that use an SDK or a framework. Each program runs both turns in one process.
 func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{

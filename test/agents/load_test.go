@@ -92,7 +92,7 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 			continue // only the first result contains the mark
 		}
 		if earlier := owner[mark]; earlier != "" && earlier != name {
-			t.Errorf("conversation %s: got session %s, want %s as before", mark, name, earlier)
+			t.Errorf("conversation %s: got session %s, want %s as in earlier requests", mark, name, earlier)
 		}
 		owner[mark] = name
 	}

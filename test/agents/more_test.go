@@ -62,6 +62,7 @@ func continueCLI() agent {
 	}
 }
 
+// pythonAgents returns programs for Python frameworks that tools/agents.sh installs in home.
 func pythonAgents(home string) []agent {
 	program := func(name, folder, file string, env ...string) agent {
 		return agent{

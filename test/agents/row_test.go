@@ -13,7 +13,7 @@ type row struct {
 }
 
 type cell struct {
-	note         string // shown instead of ok; may be empty
+	note         string // shown instead of "ok" if the check passed; "" for none
 	problem      string // "" if the check passed
 	inapplicable bool
 }

@@ -35,6 +35,7 @@ type sentRequest struct {
 	session      string // Precept-Session response header
 }
 
+// newTap starts a tap that numbers and records the requests to target, and the responses.
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
 	tp := &tap{name: harness.RandomHex(4)}

@@ -25,6 +25,7 @@ type branchingChat struct {
 	requests map[string]int // request count by session
 }
 
+// ask sends list with additional request fields, and returns a message per choice in the reply.
 func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harness.Object {
 	c.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
@@ -127,6 +128,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
+// growTrees sends four turns in each of fifty conversations, and checks that each conversation is one session with one
+// lesson. With kill, the server is killed after two turns.
 func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex

@@ -111,6 +111,7 @@ func postAsSender(t *testing.T, url, sender, body string) (status int, reply, se
 	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
 }
 
+// waitForReport waits until the report counts want sessions in which the task lesson was injected.
 func waitForReport(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d sessions with the lesson in the report", want), func() bool {

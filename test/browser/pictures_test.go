@@ -89,6 +89,7 @@ func widths(t *testing.T) []int {
 	return out
 }
 
+// playDemo runs precept demo until all sessions are done, and returns the dashboard's login link.
 func playDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test

@@ -168,6 +168,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
+// Each client sends a request and never reads the reply.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
 	const size = 200 << 20

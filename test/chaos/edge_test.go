@@ -22,6 +22,7 @@ import (
 	"precept/test/harness"
 )
 
+// goroutinesAndFiles returns the server's goroutine and open file counts.
 func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
 	_, text := harness.Get(t, p.AdminURL+"/debug/pprof/goroutine?debug=1", "token")

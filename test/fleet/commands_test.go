@@ -132,7 +132,7 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 		out, stderr, code := harness.RunCommand(t, "", append(verb, args...)...)
 		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
 			!strings.Contains(all, "the lessons in "+address+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
-			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the address and the remedy", verb, code, out, stderr, harness.ExitFailed)
+			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the Redis address, and the advice to start Redis or correct store.url", verb, code, out, stderr, harness.ExitFailed)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 
 	server.Kill()
 	if _, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(stderr, "cannot be reached") {
-		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason; standard error %s", code, stderr)
+		t.Errorf("forget without Redis: got exit code %d, want 1 and \"cannot be reached\"; standard error %s", code, stderr)
 	}
 }
 

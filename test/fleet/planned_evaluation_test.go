@@ -29,7 +29,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		if status, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
-		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
+		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2) // a score that is not related to the lesson
 		if status, answer := harness.Post(t, fleet[(n/2)%2].DataURL+"/v1/feedback", nil, body); status != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 		}

@@ -16,6 +16,8 @@ import (
 	"precept/test/harness"
 )
 
+// Each turn immediately reaches the next replica. A request must begin with the previous request's messages, byte for
+// byte, so the replica must know the inserted lessons.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

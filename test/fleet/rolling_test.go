@@ -76,6 +76,7 @@ func (b *balancer) count() int {
 	return len(b.ready)
 }
 
+// startModel starts a model that streams for half a second if the request asks for a stream.
 func startModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
@@ -99,6 +100,8 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
+// Under load, each replica is stopped and replaced. A stopping replica answers 503 to /readyz and accepts connections
+// for limits.drain_delay, until the load balancer sends no more requests.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)

@@ -253,6 +253,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 }
 
+// Without a session name, the tool-call ids in the history identify the session.
 func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -26,6 +26,7 @@ func EndedTurns(dir string) int64 {
 	return account.Admitted - account.Incomplete
 }
 
+// exchangesIn returns the sessions' exchanges by request id. An exchange that is stored twice fails the test.
 func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, seen := map[string][]sample.Exchange{}, map[string]bool{}

@@ -60,7 +60,7 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is like Launch, but the command line may begin with a different program, such as a shell that limits the
+// LaunchWith is like Launch, but the command line can begin with a different program, such as a shell that limits the
 // open file count.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()

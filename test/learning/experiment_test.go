@@ -56,7 +56,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 		messages := []map[string]any{{"role": "user", "content": text}}
 		body := map[string]any{"model": []string{"m-1", "m-2", "m-2"}[n%3], "messages": messages}
 		answer, err := post("/v1/chat/completions", name, body)
-		score := float64(n*7%11) / 20
+		score := float64(n*7%11) / 20 // 0 to 0.5, not related to the lessons
 		if n%4 == 0 && err == nil {
 			body["messages"] = append(messages,
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []map[string]any{{"id": "call-1", "type": "function", "function": map[string]string{"name": "bash", "arguments": `{"command":"cat notes.txt"}`}}}},
@@ -193,7 +193,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, evaluation)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
-		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
+		t.Errorf("reporting after later feedback: got %+v, want the earlier e-value %v, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
@@ -237,7 +237,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				continue
 			}
 			if a.With != with || a.Without != without {
-				t.Errorf("%s: recomputed sessions: %d with, %d without; reported: %d, %d", arm, a.With, a.Without, with, without)
+				t.Errorf("%s: recomputed sessions: %d with the lesson, %d without; reported: %d and %d", arm, a.With, a.Without, with, without)
 			}
 			for i, computed := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (computed == nil) != (reported[i] == nil) || (computed != nil && math.Abs(*computed-*reported[i]) > 1e-12) {
@@ -245,7 +245,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
-				t.Errorf("%s: recomputed SRM and reporting: %v and %v, reported: %v and %v, neither equal to 1", arm, a.SRM, a.Reporting, srm, reporting)
+				t.Errorf("%s: recomputed e-values SRM and Reporting = %v and %v, reported %v and %v, want equal values other than 1", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
 				withEffect++

@@ -133,6 +133,7 @@ type rulesServer struct {
 	args  []string
 }
 
+// newRulesServer starts a server that measures three sections in an AGENTS.md.
 func newRulesServer(t *testing.T) *rulesServer {
 	t.Helper()
 	lessons, data := t.TempDir(), t.TempDir()

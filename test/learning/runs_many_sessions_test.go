@@ -64,7 +64,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if units != 1 || picks != len(given)+len(withheld) {
-		t.Errorf("export: got %d units and %d picks, want 1 and %d", units, picks, len(given)+len(withheld))
+		t.Errorf("exported run: got %d units and %d picks, want 1 unit and %d picks", units, picks, len(given)+len(withheld))
 	}
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)

@@ -247,6 +247,7 @@ func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	}
 }
 
+// checkClosedRuns waits until all runs are closed and in the report, and checks the export, the report and the samples.
 func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents [][2]*runAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
@@ -319,6 +320,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	checkClosedRuns(t, p, m, agents, "--store-url", server.URL())
 }
 
+// sendAndReadSession sends a message from an agent and returns the name of the agent's session.
 func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
@@ -344,7 +346,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("exported coin %+v: no run", c)
+			t.Errorf("exported coin %+v: got no run name, want one", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -373,7 +375,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 		a, b := agents[i][0], agents[i][1]
 		drawn := byRun[a.run]
 		if drawn == nil || units[a.run] != 1 {
-			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
+			t.Fatalf("run %s: exported as %d units, want 1, because a run counts once", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].injected {
@@ -460,6 +462,7 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
+// checkRunSamples checks that a rating for a run is in samples from both agents' sessions.
 func checkRunSamples(t *testing.T, exported string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
@@ -567,7 +570,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	a.sendMessage(t, p.DataURL, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
 	if after := len(exportedTrials(t, "--data-dir", dir)); after != before {
-		t.Errorf("exported coins after a session in a closed run: got %d, want %d as before", after, before)
+		t.Errorf("exported coins after a session in a closed run: got %d, want %d as before the session", after, before)
 	}
 }
 

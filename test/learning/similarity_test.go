@@ -256,7 +256,7 @@ func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	n := 0
 	p.Eventually("the lesson to match by embeddings", func() bool {
 		n++
-		session, turn := fmt.Sprint("session-", n/20), n%20
+		session, turn := fmt.Sprint("session-", n/20), n%20 // 20 turns per session
 		messages := []string{messageJSON("user", "Can the path of the orders say purchases? My password is hunter2-Xk9!")}
 		for i := range turn {
 			messages = append(messages, messageJSON("assistant", "done"), messageJSON("user", fmt.Sprint("Thanks. Next, number ", i)))

@@ -377,7 +377,7 @@ func TestCommandsAboveTheHourlyLimitAreRefused(t *testing.T) {
 					}
 					return true
 				})
-				t.Errorf("%d commands: got %d executed and %d refused as too many, want %d and the rest; error counts: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
+				t.Errorf("%d commands: got %d executed and %d refused as too many, want %d executed and all others refused; error counts: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
 			}
 		})
 	}

@@ -199,6 +199,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 }
 
+// storedDocuments returns the store's exchanges, samples, sessions and feedback as JSON.
 func storedDocuments(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})

@@ -53,7 +53,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	}
 	out, stderr, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "the session a-"+first+" in the tenant default has no stored data") {
-		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and the name", code, out, stderr)
+		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and an error with the session name", code, out, stderr)
 	}
 
 	// The agent continues: the next turn begins a new session, which can also be forgotten.

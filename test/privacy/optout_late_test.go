@@ -102,6 +102,7 @@ func commandOutputs(t *testing.T, store []string) map[string]string {
 	return all
 }
 
+// serverOutputs returns the admin listener's response bodies by path.
 func serverOutputs(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))

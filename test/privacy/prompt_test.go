@@ -32,6 +32,7 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
+// sendBothTurns sends a session with two turns and a system prompt.
 func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
 	api := prompts[dialect]

@@ -159,6 +159,7 @@ type kubernetes struct {
 	disruptionBudget kubeBudget
 }
 
+// readKubernetes decodes the manifests in deploy/kubernetes.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -249,6 +250,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
+// args returns the container's arguments, with dir instead of the directory where the ConfigMap is mounted.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()

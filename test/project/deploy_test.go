@@ -77,6 +77,7 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
+// readEffectiveConfig returns the configuration that a precept command uses with the given environment.
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
@@ -293,6 +294,7 @@ func verifyUnit(t *testing.T, text string) {
 	}
 }
 
+// statusAs returns the status of a GET request with the given Host and bearer token.
 func statusAs(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

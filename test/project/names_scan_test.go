@@ -32,6 +32,7 @@ var (
 	yamlPrefix    = regexp.MustCompile(`^\s*#\s?`)
 )
 
+// snippets returns the code in a document.
 func snippets(file, text string) []snippet {
 	var out []snippet
 	fenced := false
@@ -70,6 +71,7 @@ func (k *knownNames) findUnknownNames(file, text string) []string {
 	return out
 }
 
+// checkCommands reports precept commands and flags that do not exist.
 func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if cmd, rest := k.command([]string{m[1]}); len(rest) == 0 && len(cmd.subcommands) > 0 {
@@ -122,6 +124,7 @@ func belongsToOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
+// checkNames reports keys, variables, metrics, paths, headers, make targets and files that do not exist.
 func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyPattern.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")

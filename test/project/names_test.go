@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// knownNames holds the names that a document may use.
+// knownNames holds the names that a document is allowed to use.
 type knownNames struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -120,6 +120,7 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
 }
 
+// gatherNames collects the names from the program and the source code.
 func gatherNames(t *testing.T) *knownNames {
 	t.Helper()
 	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}

@@ -246,6 +246,7 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.checkAllTested()
 }
 
+// callStoredData calls the operations that need a stored session.
 func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the closed session's sample", func() bool {

@@ -54,6 +54,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				}
 			}
 
+			// With limits.feedback = 3, a fourth entry is refused. A repeated id replaces an entry.
 			sendTurn("Precept-Session", "alone")
 			postEntries(202, "joined", "alone", "a")
 			postEntries(202, "joined", "alone", "b", "c")

@@ -19,7 +19,7 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 }
 
 // reloadUnderLoad changes the configuration n times under load, by SIGHUP and by polling; every tenth file is invalid.
-// No request may fail, and the goroutine and open file counts may not grow.
+// Every request must succeed, and the server must not keep more goroutines and open files than before.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
@@ -80,6 +80,7 @@ func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	return s.reloadCount
 }
 
+// gauges returns the values of two metrics without labels.
 func (s *configFileServer) gauges(names ...string) (out [2]float64) {
 	s.T.Helper()
 	_, text := harness.Get(s.T, s.AdminURL+"/metrics", "token")

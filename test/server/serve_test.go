@@ -273,7 +273,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 	}))
 	t.Cleanup(model.Close)
-	const canary = "sk-canary-41c9d7" // the client's key, which only the upstream may get
+	const canary = "sk-canary-41c9d7" // the client's key, which only the upstream is allowed to receive
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 	for i := range 3 {

@@ -56,6 +56,8 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
+// checkSessionViews sends a learned and an opted-out session, and checks the API, precept watch, the exports and the
+// pages.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -74,7 +76,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson, and Found set", one)
+		t.Errorf("listed session: got %+v, want the name \"one\", 1 turn, 1 injected lesson, and Found set", one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
 		t.Errorf("listed session: got %+v, want the user's text as the task, 0 errors, output tokens, and a duration", one)

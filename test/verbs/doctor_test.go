@@ -175,7 +175,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 	out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.DataURL, "http://"))
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
-		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
+		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, \"not a directory\", and no other server's state", code, out, stderr)
 	}
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir)

@@ -225,7 +225,7 @@ func TestEmptyExportIsExplained(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format, "--session", "no-such-session")
 		if code != harness.ExitOK || out != "" || !strings.Contains(stderr, "precept: the export is empty: no stored data matches the flags;") {
-			t.Errorf("unknown session's export as %s: got exit code %d, output %q, standard error %q, want 0, no output, and the reason", format, code, out, stderr)
+			t.Errorf("unknown session's export as %s: got exit code %d, output %q, standard error %q, want 0, no output, and a note that the export is empty", format, code, out, stderr)
 		}
 	}
 }

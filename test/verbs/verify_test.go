@@ -134,14 +134,14 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
-		t.Errorf("verify with a missing target: got exit code %d, standard error %q, ledger error %v, want 2, the reason and no ledger", code, stderr, err)
+		t.Errorf("verify with a missing target: got exit code %d, standard error %q, ledger error %v, want 2, a note that the command did not run, and no ledger", code, stderr, err)
 	}
 	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
 		t.Fatal(err)
 	}
 	_, stderr, code = harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || !strings.Contains(stderr, "AGENT.md was not changed: ") || !strings.Contains(stderr, "is read-only") {
-		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want 3 and the reason", code, stderr)
+		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want 3 and a note that the ledger is read-only", code, stderr)
 	}
 }
 
@@ -152,11 +152,12 @@ func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	}
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", filepath.Join(file, "AGENT.md"), "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || strings.Count(stderr, "precept: ") != 1 || !strings.Contains(stderr, "precept: nothing was recorded: ") || strings.Count(stderr, "trace: ") != 1 {
-		t.Errorf("verify without a ledger directory: got exit code %d, standard error %q, want 3 and one line with the reason", code, stderr)
+		t.Errorf("verify without a ledger directory: got exit code %d, standard error %q, want 3 and one line that says nothing was recorded", code, stderr)
 	}
 }
 
-// The configuration names ./lessons, which is relative to the working directory.
+// The printed command changes to the directory first, because the configuration names ./lessons, relative to the
+// working directory.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
