@@ -40,7 +40,7 @@ func (s *Server) apiReport(c echo.Context) error {
 	return sendJSON(c, r, err)
 }
 
-// maxCountWait is how long GET /api/sessions waits for a total, or for an order by cost or duration.
+// maxCountWait is how long GET /api/sessions waits for the total, or to sort by cost or duration.
 const maxCountWait = 2 * time.Second
 
 func (s *Server) apiSessions(c echo.Context) error {

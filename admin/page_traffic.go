@@ -334,7 +334,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	)
 }
 
-// query returns the query for the session list behind a bar, without the time.
+// query returns the filters for the list of sessions that a bar counts, without the time.
 func (s *strip) query() []string {
 	if s.kind == "" {
 		return nil
@@ -342,8 +342,8 @@ func (s *strip) query() []string {
 	return []string{"error_kind", s.kind}
 }
 
-// hasList reports whether a session list can select the sessions behind a bar. A list has only one filter by error
-// kind.
+// hasList reports whether the session list can show exactly the sessions that a bar counts. The list can filter by one
+// error kind only, so the page's filter must not name a different kind.
 func (s *strip) hasList(f frame) bool {
 	kind := f.query.Get("error_kind")
 	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)

@@ -112,8 +112,8 @@ func (s *loginStore) save() error {
 	return s.write()
 }
 
-// saveOrRemove writes all logins, or else removes the file: an old file would make an ended login valid after a
-// restart. removed reports that the file is gone after a failed write.
+// saveOrRemove writes all logins. If that fails, it removes the file, because an old file would make an ended login
+// valid after a restart. removed reports that the file is gone after a failed write.
 func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	if s.path == "" {
 		return false, nil

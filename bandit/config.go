@@ -9,7 +9,7 @@ const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect measured with withheld picks
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
 	Random Objective = "random" // K matches, drawn at random
-	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; none is benched
+	All    Objective = "all"    // every match may be picked, ordered by confidence and slug, even if expected to do harm
 )
 
 // Holdout is the rule for how long a lesson keeps the full withheld share.

@@ -8,9 +8,10 @@ import (
 // Chat front ends ask for tags, follow-up questions or a title in a single message with an instruction and the quoted
 // conversation. Each program words this differently.
 
-// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. Only the
-// first instruction before the quoted conversation counts, or else the first in the paragraph after it. An agent that
-// sends the whole history in one message also quotes a conversation, but begins with other instructions.
+// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
+// instruction before the quoted conversation decides. If there is none, the first one in the paragraph after the
+// conversation decides. An agent that sends the whole history in one message also quotes a conversation, but begins
+// with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {

@@ -213,6 +213,8 @@ func (p *phrases) reportsTimeOut(body string) bool {
 	return p.isTimeOutLine(lines[0]) || p.isTimeOutLine(lines[len(lines)-1])
 }
 
+// isTimeOutLine reports whether a line begins with a phrase in the list time-of ("the command"), and contains a phrase
+// in time-up ("took too long").
 func (p *phrases) isTimeOutLine(line string) bool {
 	low := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
 	low = strings.TrimLeft(low, "[<(./ ")

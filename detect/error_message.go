@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the phrase's full
-// stop may be missing.
+// missingAt reports whether a text begins with a phrase such as "not found" or "does not exist". If the text ends with
+// the phrase, the full stop may be left out.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -131,7 +131,9 @@ func (p *phrases) missingAt(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text contains an HTTP status from 400 to 599 where HTTP clients print it.
+// isStatusLine reports whether a text contains an HTTP status from 400 to 599 where HTTP clients print it. In the text,
+// a phrase in the list status-behind ("http/1.1 ") comes first, then the status. A short text can have the status after
+// a phrase in status-in ("status code "), or begin with the status and contain a word in status-word ("forbidden").
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {

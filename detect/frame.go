@@ -303,8 +303,8 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the JSON line that a Codex program prints for each command. The last exit code other than 0 becomes
-// the program's exit code.
+// readScript reads a Codex script's output, one JSON line for each command in the script. The last exit code other than
+// 0 becomes the script's exit code.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

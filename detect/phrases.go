@@ -31,7 +31,7 @@ var compiledPhrases = sync.OnceValue(func() *phrases {
 
 // phrases holds the phrases in both files, by the rules that search for them.
 type phrases struct {
-	lists map[string][]string // by class
+	lists map[string][]string // by list name, the first column; the files' comments explain each list
 	sets  map[string]map[string]bool
 
 	toolLists map[string][]string // for a word in a tool's name, the "tool" lists with this word

@@ -319,7 +319,7 @@ func alphabetsOf(w string) alphabetSet {
 
 func isHex(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
 
-// isDuration matches 971ms, 0.12s and 1m30s.
+// isDuration matches 971ms, 0.12s and 1m30s. sets is alphabetsOf(w).
 func isDuration(w string, sets alphabetSet) bool {
 	rest := w
 	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {

@@ -77,7 +77,7 @@ func (r *Results) resultSignal(
 
 // isAutomatic reports whether a harness refused a call by itself, with the words that it uses for a user's refusal.
 // opencode does so if it runs without a user. Its requests then offer the tool "todowrite" but no tool "question", or
-// have the prompt in quotes. A refusal that contains the user's feedback is never automatic.
+// have the user's words in double quotes. A refusal that contains the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {

@@ -83,7 +83,7 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string
 	hasLiterals                                          bool
-	hasJudgement                                         bool // the fields that depend on the result are set
+	hasJudgement                                         bool // the fields that judgement sets are set
 	isTransient, hasTransient                            bool // the failure may end although nothing changes
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
@@ -98,7 +98,7 @@ type callTraits struct {
 	computed     bool
 	isEdit       bool
 	isCommand    bool
-	isCheck      bool // test, lint, build, or a command that is not read-only
+	isCheck      bool // test, lint, build, or any command that is not read-only, because it may run tests
 	mayChange    bool
 	scrolls      bool
 	isGesture    bool // clicks or types on a page, and the result shows the page
@@ -141,16 +141,19 @@ func (s *step) identity() uint64 {
 }
 
 func (s *step) isEdit() bool {
-	s.toolCall()
+	s.toolCall() // sets memo.traits
 	return s.memo.traits.isEdit
 }
 
-// isFinishedCheck reports whether a test, lint or build, or a command that is not read-only, ran to the end.
+// isFinishedCheck reports whether a test, lint or build ran to the end. Any command that is not read-only counts,
+// because it may run tests.
 func (s *step) isFinishedCheck() bool {
 	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
+// identityWithoutBudget returns a hash of the call without budgets, the arguments that an agent changes to try the same
+// call again, such as a time-out (attempts.go). The result is 0 for a call without a budget.
 func (s *step) identityWithoutBudget() uint32 {
 	if !s.memo.hasIdentityWithoutBudget {
 		s.memo.identityWithoutBudget, s.memo.hasIdentityWithoutBudget = s.toolCall().identityWithoutBudget(s.call.result.tool, s.call.result.args), true
@@ -221,12 +224,12 @@ func (s *step) resultHash() uint64 {
 }
 
 func (s *step) hashedText() string {
-	s.toolCall()
+	call := s.toolCall() // also sets memo.traits
 	text := s.text()
 	if s.memo.traits.isCommand {
 		text = compiledPhrases().unframe(text).body
 	}
-	return s.call.toolCall().withoutQuery(text)
+	return call.withoutQuery(text)
 }
 
 // sameResult reports whether two results are equal. For long results, it compares the ends first and rarely reads the

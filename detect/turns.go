@@ -175,8 +175,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules match a "no" or a demand for different work. After an agent's question, such a turn is a choice, not an
-// opinion.
+// demandRules match a "no" or a demand for different work. If the agent asked a question before, such a turn is an
+// answer to the question, and no opinion on the agent's work.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}

@@ -97,7 +97,7 @@ type callFingerprint struct {
 	words         []uint32 // the edited file, command words, SQL names, or other arguments
 	names         []uint32 // the edited file, SQL names, or argument names
 
-	hasFailure bool
+	hasFailure bool     // failure and message are set
 	failure    []uint32 // lines about the failure; set by step.failureFingerprint
 	message    uint32   // set by step.failureFingerprint
 }

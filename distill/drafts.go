@@ -30,8 +30,8 @@ type Draft struct {
 	State  string `json:"state,omitempty"`  // lesson state after the proposal, or "refused"
 	Reason string `json:"reason,omitempty"` // why the draft was refused
 
-	cases []*Case    // source of a draft by the rules; empty for a judge's draft
-	mark  *judgeMark // the judged session's mark; nil for a draft by the rules
+	cases []*Case    // source of a draft made without a judge; empty for a judge's draft
+	mark  *judgeMark // what the judge has read of the session; nil for a draft made without a judge
 }
 
 // group holds the cases with the same fix. One lesson is drafted for all of them.

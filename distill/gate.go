@@ -131,7 +131,8 @@ func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the quotations in a text. In a text by the rules, only quotations come from a tool's output.
+// quotationsIn returns the texts in quotation marks. If no judge wrote a lesson, only these texts come from a tool's
+// output.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

@@ -55,7 +55,8 @@ func unreferencedCount(sessions, refs int) int {
 	return 0
 }
 
-// support counts the sessions that support a lesson. A key is the slug of a draft by the rules, or a judge's name.
+// support counts the sessions that support a lesson. A key is a judge's name or, for a draft made without a judge, the
+// draft's slug.
 type support map[string]int
 
 // supportKey begins the keys for notes on how many sessions support a lesson.
@@ -78,7 +79,7 @@ func (s support) total() int {
 }
 
 // countSupport adds each session in a draft once, and returns the total number. flush writes the support and the marks
-// together, so no session counts twice after an interrupted run.
+// (what was read and counted for each session) together, so no session counts twice after an interrupted run.
 func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {

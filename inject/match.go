@@ -106,9 +106,9 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson matched earlier in the session, or the unit has picked it for the other kind of
-// match. Exact matches and matches by likeness (similar words) are measured separately, so a unit picks a lesson for
-// one kind only.
+// wasMatched reports whether the lesson matched earlier in the session, or the unit (the session or run) has picked it
+// for the other kind of match. Exact matches and matches by likeness (similar words) are measured separately, so a unit
+// picks a lesson for one kind only.
 func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	slug, otherSlug := h.Lesson.Slug, trial.LikenessSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
@@ -239,7 +239,7 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 }
 
 // totalFrameBytes returns the maximum size of the new blocks' first and last lines. Each spot has at most one block,
-// and there are at most as many blocks as picks.
+// and each block has at least one pick.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {

@@ -9,9 +9,9 @@ import (
 	"precept/internal/session"
 )
 
-// observe adds the loops, errors and corrections in the new content to the sums kept by the session's unit. It runs
-// before this turn's picks, so content that triggers a pick is not an outcome of the pick. Refused sessions are also
-// observed: only treated sessions are refused, so leaving them out would bias the comparison.
+// observe adds the loops, errors and corrections in the new content to the sums kept by the session's unit (the session
+// or run). It runs before this turn's picks, so content that triggers a pick is not an outcome of the pick. Refused
+// sessions are also observed: only treated sessions are refused, so leaving them out would bias the comparison.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return

@@ -59,7 +59,7 @@ type Plan struct {
 	Picks         []trial.Pick    // this turn's picks and random decisions
 	CutSlugs      []string
 	Loops         int  // new loops, with or without a warning
-	LimitExceeded bool // the matching reached the work limit, or the head is longer than rules.MaxHead
+	LimitExceeded bool // the matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
 	Answered      bool // has answers to /lesson commands, or describes the commands
 }
 

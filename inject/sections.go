@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section found in the request's head (wire.Request.Head).
+// headSection is a registered section found in the request's head, the texts before the model's first answer
+// (wire.Request.Head).
 type headSection struct {
 	section *rules.RegisteredSection
 	lines   []string
@@ -20,9 +21,10 @@ type headSection struct {
 	cut     bool // the random decision removes the section; false also before the decision
 }
 
-// cutSections plans which rules sections are removed. A section's random decision is made in the unit's first turn with
-// the section, if the unit started after the measurement began, and holds for all later requests. A section stays
-// unless the request contains exactly one copy, and all sections stay in a head that is too long.
+// cutSections plans which rules sections are removed. The first turn with a section decides at random for the unit (the
+// run, or a session outside a run), if the unit started after the measurement began. All later requests repeat the
+// decision. A section stays unless the head contains exactly one copy. If the head is longer than rules.MaxHead, all
+// sections stay.
 func (w *work) cutSections() {
 	registry := w.input.Rules
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {

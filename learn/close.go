@@ -22,8 +22,8 @@ import (
 const (
 	// countInterval is the minimum time between two counts of unsampled exchanges. A count reads all tenants.
 	countInterval = 5 * time.Second
-	// unitGracePeriod is the maximum time that a due unit waits for member data. Otherwise, an active member could
-	// delay the closing forever.
+	// unitGracePeriod is the maximum time that a due unit (a run or a parent session) waits for data from its sessions.
+	// Otherwise, an active session could delay the closing forever.
 	unitGracePeriod = 5 * time.Second
 	// maxIntervals is the maximum number of closing intervals that a replica waits for another replica to close a due
 	// session.

@@ -108,8 +108,8 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	return out, i.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
 }
 
-// isLonger reports whether a transcript has at least as many turns as earlier transcripts for this session. Only then
-// does it replace the record and the outcome.
+// isLonger reports whether no earlier transcript for this session has more turns. Only then does the transcript replace
+// the record and the outcome.
 func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
 	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {

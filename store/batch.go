@@ -32,7 +32,7 @@ type batch struct {
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns in progress when the program ended
 	undecodableStubCount int64             // turns in progress with a stub that does not decode
-	forgottenCount       int64             // exchanges in deleted sessions, still counted in the account
+	forgottenCount       int64             // exchanges in deleted sessions, still in the account (the exchange counts)
 	damagedCount         int64             // exchanges that do not decode
 
 	heldBytes    int64 // exchange bytes in memory
@@ -76,8 +76,8 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	return int64(before - len(b.signals))
 }
 
-// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay, because the account must count
-// them; the writer does not store them, because the session has a tombstone.
+// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay in the batch, so that the
+// account counts them. The writer does not store them, because the session has a tombstone.
 func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })

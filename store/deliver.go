@@ -279,7 +279,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// writeBatch writes a batch to the backend, and counts the batch's exchanges in the metrics and in the outbox account.
+// writeBatch writes a batch to the backend, and counts the exchanges in the metrics and in the outbox's account.
 func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	stubs := s.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interruptedTurns})
 	if err := s.writer.writeSessions(ctx, stubs); err != nil {

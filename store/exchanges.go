@@ -117,8 +117,8 @@ func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bo
 	}
 }
 
-// readForClose returns a closing session's exchanges, without a backend call if openDocs has as many exchanges as the
-// backend. The caller holds deliverer.deliveryMu.
+// readForClose returns a closing session's exchanges, without a backend call if openDocs has all stored exchanges. The
+// caller holds deliverer.deliveryMu.
 func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
@@ -180,8 +180,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns a closing session's exchanges, oldest first. If memory has as many exchanges as the backend
-// (stored), they come from memory. Call ExchangesAtClose inside WithDeliveryPaused.
+// ExchangesAtClose returns a closing session's exchanges, oldest first. stored is the number of exchanges in the
+// backend. If memory has all of them, the backend is not called. Call ExchangesAtClose inside WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

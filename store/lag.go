@@ -30,8 +30,9 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the largest disk space for outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. While rows are only in the outbox,
-// oldestUndelivered is approximate. The caller holds deliverer.deliveryMu.
+// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. While rows must be read back from
+// the outbox, oldestUndelivered stays unchanged, or is now if it was 0, because these rows' times are unknown. The
+// caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()

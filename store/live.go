@@ -180,7 +180,7 @@ func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
-// progress holds the newest stored flushes. A session with a row in a later flush must stay in memory.
+// progress holds the numbers of the newest stored flushes. A session with a row in a later flush must stay in memory.
 type progress struct {
 	delivered int64 // newest flush in the backend
 	inOutbox  int64 // newest flush in the outbox while the backend is down, otherwise 0

@@ -55,7 +55,7 @@ type oldSpool struct {
 	dir            string
 	box            *outbox.Outbox
 	guard          *guard.Guard
-	admittedBefore int64         // exchanges in the outbox account before the import
+	admittedBefore int64         // exchanges counted in the outbox before the import
 	position       spoolPosition // after the last imported record
 	next           batch         // content not yet in the outbox
 	size           int           // bytes in next
@@ -98,7 +98,7 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// importState adds the spool's account, stubs and opt-out marks to the outbox.
+// importState adds the spool's exchange counts, stubs and opt-out marks to the outbox.
 func (o *oldSpool) importState() error {
 	o.admittedBefore = o.box.Account().Admitted
 	var state struct {

@@ -45,7 +45,7 @@ type Posted struct {
 	Session string // name; "" while parked
 	Run     string // name, if a run was rated
 	Status  Status
-	Work    *Owners // all rated sessions and runs, for a commit, branch or pull request; Session or Run is the newest
+	Work    *Owners // if a commit, branch or pull request was rated: all its sessions and runs; Session or Run is the newest
 }
 
 // Owners names the sessions and runs with tool results that contain a commit, a branch or a pull request, newest first.

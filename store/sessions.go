@@ -231,7 +231,7 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 }
 
 // applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica may have continued the
-// session and written a newer mark.
+// session and written a newer opt-out mark, with more turns to hide.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.IsFullyOptedOut()

@@ -21,8 +21,8 @@ type deps struct {
 // state holds the recorder's and deliverer's progress and health. The fields are atomic, so that readers do not wait
 // for locks.
 type state struct {
-	delivered         atomic.Int64 // newest flush in the backend
-	durable           atomic.Int64 // newest flush in the outbox
+	delivered         atomic.Int64 // number of the newest flush (recorder run) in the backend
+	durable           atomic.Int64 // number of the newest flush in the outbox
 	lagging           atomic.Bool  // rows only in the outbox must be read back
 	lookupsMayMiss    atomic.Bool  // look-ups may miss sessions with rows only in the outbox
 	heldBytes         atomic.Int64 // bytes of exchanges in the inbox and in batches
@@ -53,8 +53,8 @@ func (s *state) recordAppend(full bool) {
 	}
 }
 
-// progress returns the newest stored flushes. Look-ups do not read the outbox, so a row that only the outbox has lets a
-// session leave memory only while the backend is down.
+// progress returns the numbers of the newest stored flushes. While the backend answers, a flush must be in the backend,
+// because look-ups read only the backend and would miss the sessions. While the backend is down, the outbox suffices.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.backendDown.Load() {
@@ -99,7 +99,7 @@ type SignalMetrics struct {
 	Tenant atomic.Int64 // the tenant had limits.tenant_bytes in the outbox
 }
 
-// The reasons for dropped exchanges, in metrics and in the account.
+// The reasons for dropped exchanges, in metrics and in Account.
 const (
 	droppedFull     = "full"      // the queue or the memory for exchanges was full
 	droppedBad      = "bad"       // does not encode, or the backend always refuses it

@@ -30,7 +30,7 @@ const refusedOutcome = "refused"
 // parked under the echo keys to the sessions. An exchange that the backend can never store gets refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	// Deleted sessions' exchanges stay in the account.
+	// The account, which counts the exchanges by result, must include deleted sessions' exchanges.
 	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges))
 	b.exchanges = remaining.Exchanges
 	if err := w.writeSessions(ctx, remaining); err != nil {

@@ -25,7 +25,8 @@ func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers returns copies of a unit's entries for a member: the first maxSharedEntries.
+// ForMembers returns copies of a unit's own entries for a member, at most the first maxSharedEntries. Entries copied
+// from members, and implicit feedback (with a Rule), are left out.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.CopiedFrom == "" && e.Rule == "" && len(list) < maxSharedEntries {

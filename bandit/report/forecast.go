@@ -33,7 +33,7 @@ type Forecast struct {
 	PlannedTrials    int           `json:"looks"`      // planned trials, including this one
 	Variance         float64       `json:"variance"`   // reward variance around the session's expected reward
 	Width            float64       `json:"half_width"` // half-width of the planned evaluation's 95% interval
-	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval valid at any time, after as many picks
+	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval valid at any time, after the same number of picks
 	Sessions         int64         `json:"sessions"`   // sessions with a pick, rewarded or not
 	PerWeek          float64       `json:"picks_per_week"`
 	Days             *float64      `json:"days"`         // at the current rate; null: no picks

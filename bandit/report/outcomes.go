@@ -287,7 +287,8 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardedRises returns the findings about outcomes in report.guardrails that rise with the lesson.
+// guardedRises returns the findings that an outcome listed in report.guardrails rises with the lesson, joined by
+// commas.
 func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {

@@ -17,13 +17,13 @@ const (
 	// maxE bounds e-values for printing.
 	maxE = 1e12
 	// concentration is the sum of the two parameters of the Beta distribution in shareLogE. With this sum, the test is
-	// most sensitive to deviations of a few points from the promised share.
+	// most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
 	concentration = 100
 )
 
 // shareLogE returns the log e-value for k in n sessions, against the hypothesis that each session belongs to the k with
-// probability p. The alternatives are a Beta mixture around the promised share p (Lindon and Malek, Anytime-valid
-// inference for multinomial count data, 2022).
+// probability p. The alternatives are a Beta mixture around p (Lindon and Malek, Anytime-valid inference for
+// multinomial count data, 2022).
 func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
@@ -81,8 +81,8 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 }
 
 // reportingLogE returns the log e-value against "the lesson changes neither which sessions have a reward nor the tier
-// of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward at close, among
-// the other sessions, and among the sessions in each tier.
+// of a reward". Under this hypothesis, the lesson is withheld in the assigned share (Eps) of the sessions with a reward
+// at close, of the other sessions, and of the sessions in each tier.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -111,8 +111,8 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs tests whether the promised share is withheld among the sessions with a reward at close, and among the
-// other sessions.
+// rewardedLogEs tests whether the lesson is withheld in the assigned share (Eps) of the sessions with a reward at
+// close, and of the other sessions.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
@@ -132,8 +132,8 @@ func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundStrata returns the strata with the promised withheld share. A faulty assignment invalidates only its lesson, not
-// the reporting of all sessions.
+// soundStrata returns the strata in which the assigned share of sessions is withheld. A faulty assignment invalidates
+// only its lesson, not the reporting of all sessions.
 func soundStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)

@@ -174,7 +174,7 @@ func invalidReason(r *Row) string {
 // Conditions for proposing to retire a lesson.
 const (
 	retireBenchedDays = 60   // days for which the chooser has expected harm
-	retirePicks       = 200  // rewarded picks for a benched lesson
+	retirePicks       = 200  // rewarded picks for a benched lesson (one that the chooser expects to do harm)
 	retireUseful      = 0.01 // smallest useful effect: one point
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )

@@ -14,7 +14,7 @@ const (
 	ForControl Purpose = "control" // no lessons for the session
 	ForHoldout Purpose = "holdout" // a pick is withheld
 	ForDraw    Purpose = "draw"    // draw by the chooser
-	ForProbe   Purpose = "probe"   // a benched lesson is tried again
+	ForProbe   Purpose = "probe"   // a benched lesson (with expected harm) is tried again
 	ForRule    Purpose = "rule"    // a rules file section is cut
 )
 

@@ -211,7 +211,7 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Evaluations returns all planned trials, ordered by start.
+// Evaluations returns the evaluations of all planned trials with a rewarded session, ordered by start.
 func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.planned)

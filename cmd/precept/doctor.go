@@ -31,7 +31,7 @@ type diagnosis struct {
 	store.Account
 	// Unsampled counts the stored exchanges in closed sessions without a sample.
 	Unsampled  int64            `json:"unsampled"`
-	SetAside   deadLetters      `json:"set_aside"`
+	SetAside   deadLetters      `json:"set_aside"`             // sessions and exchanges that learning skips
 	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError string           `json:"store_error,omitempty"` // why the store cannot be read
 	// Missing counts exchanges received and then lost by the store.
@@ -67,6 +67,7 @@ type deadLetter struct {
 
 const maxShownDeadLetters = 20
 
+// addLosses sets Unsampled and SetAside.
 func (d *diagnosis) addLosses(ctx context.Context, e server.StoreReader) (err error) {
 	if d.Unsampled, err = e.CountUnsampled(ctx); err != nil {
 		return err

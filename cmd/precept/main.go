@@ -62,7 +62,7 @@ func firstEnv(env func(string) (string, bool), names ...string) string {
 
 func run() int {
 	tuneCollector(os.LookupEnv)
-	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, perhaps model output or a key
+	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which can contain model output or a key
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader, OnDamaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(

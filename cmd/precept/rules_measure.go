@@ -121,8 +121,8 @@ const (
 	plannedPower    = 0.8  // probability that the measurement finds the effect
 )
 
-// register adds the chosen sections to the registered sections. It starts as many measurements as atOnce permits, and
-// the other sections wait in the queue.
+// register adds the chosen sections to the registered sections. At most atOnce measurements run at the same time; the
+// other sections wait in the queue.
 func (f *measureFlags) register(
 	ctx context.Context, storage *server.RegistryStorage, atOnce int, path, text string, now time.Time,
 ) (answer measureResult, err error) {

@@ -261,7 +261,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
-		ownCfg.DataDir = dir // the default ./data, without precept's data, may belong to the repository's program
+		ownCfg.DataDir = dir // a default ./data without precept's data may be a folder of the user's project
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)

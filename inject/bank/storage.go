@@ -26,7 +26,7 @@ type Storage interface {
 // Archive is the prefix for archived lessons' names.
 const Archive = lesson.ArchiveDir + "/"
 
-// Reading is a storage's content at the time of a Read call.
+// Reading is the content of a Storage at the time of a Read call.
 type Reading struct {
 	Texts    map[string][]byte
 	Problems []lesson.Problem // about unreadable texts; they are not in Texts

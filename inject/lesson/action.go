@@ -163,7 +163,7 @@ func (l *Lesson) restore() {
 }
 
 // resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because it may have
-// been a caution or benched, and must not return as plain advice.
+// been a caution, or benched (expected to do harm), and must not return as plain advice.
 func (l *Lesson) resume() {
 	switch {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):

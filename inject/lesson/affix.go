@@ -111,8 +111,8 @@ func canEndPhrase(text []byte, at int) bool {
 	return isKoreanEnding(string(text[at:end]), 3)
 }
 
-// isKoreanEnding reports whether s can follow a noun: at most maxParticles particles and endings, then perhaps a verb
-// ("배포했어요").
+// isKoreanEnding reports whether s can follow a noun: at most maxParticles particles and endings, then a verb or
+// nothing ("배포했어요").
 func isKoreanEnding(s string, maxParticles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true

@@ -31,8 +31,8 @@ func (s State) Valid() bool {
 	return s.IsActive() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// IsActive reports whether a lesson in this state may match. A benched lesson may match, because its effect is still
-// measured now and then.
+// IsActive reports whether a lesson in this state may match. A benched lesson (expected to do harm) may match, because
+// the effect is still measured in some sessions.
 func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format that a lesson was read from.

@@ -216,8 +216,8 @@ func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	return out
 }
 
-// shouldCompare reports whether a text is compared with a lesson. An error with a known kind is not compared with a
-// lesson with error kinds, because the exact match compares the kinds.
+// shouldCompare reports whether a text is compared with a lesson. If the text is an error with a known kind and the
+// lesson names error kinds, the exact match decides by the kind, and the texts are not compared.
 func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }

@@ -91,7 +91,8 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 // Current returns what Load last returned.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the last versions of unreadable files to next, and returns the problems with PreviousActive set.
+// keepUnreadable adds the last readable versions of unreadable files to next, so that these lessons stay in effect. In
+// the returned problems, PreviousActive tells whether there is such a lesson.
 func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {

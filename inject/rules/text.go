@@ -103,8 +103,9 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 	return at, true
 }
 
-// skipLineEnd skips trailing blanks, a line ending and perhaps blank lines. A boundary counts as two line endings,
-// because the client may have split the text at a blank line.
+// skipLineEnd skips trailing blanks and a line ending and, with skipBlankLines, the blank lines after it. It returns
+// the number of line endings, too. A boundary between two text parts counts as two line endings, because the client may
+// have split the text at a blank line.
 func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (next, endings int) {
 	for next = at; ; {
 		i := next

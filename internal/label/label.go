@@ -123,7 +123,7 @@ const (
 	UnreadEncoding Reason = "encoding" // unknown Content-Encoding
 	UnreadCorrupt  Reason = "corrupt"  // the bytes do not decode
 	UnreadSize     Reason = "size"     // the decoded reply is too long for its compressed length
-	UnreadBusy     Reason = "busy"     // limits.capture_total_bytes is in use
+	UnreadBusy     Reason = "busy"     // other replies already use limits.capture_total_bytes
 )
 
 // UnreadReasons returns all reasons for precept_unread_replies_total.
@@ -176,8 +176,8 @@ func SideReasons() []Reason {
 
 // Reasons for precept_dropped_total, for exchanges that were not kept.
 const (
-	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
-	DroppedQuota    Reason = "quota"     // limits.outbox_bytes is in use
+	DroppedFull     Reason = "full"      // other exchanges already use limits.capture_total_bytes
+	DroppedQuota    Reason = "quota"     // the outbox already has limits.outbox_bytes
 	DroppedOptOut   Reason = "opt_out"   // the exchange or the session opted out
 	DroppedRefused  Reason = "bad"       // the backend refuses the exchange permanently
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
@@ -192,7 +192,7 @@ func DropReasons() []Reason {
 // Reasons for precept_late_feedback_dropped_total, for feedback that waited in the outbox.
 const (
 	LateUnknown Reason = "unknown" // no session belongs to the named id, run or commit
-	LateFull    Reason = "full"    // limits.feedback is in use
+	LateFull    Reason = "full"    // the session, run or parked feedback already has limits.feedback entries
 	LateRefused Reason = "bad"     // the store refuses the feedback permanently
 	LateExpired Reason = "expired" // waited longer than a week or learning.retention
 )
@@ -210,7 +210,7 @@ const (
 	HookIgnored      HookResult = "ignored"      // the event does not report finished work
 	HookUnknown      HookResult = "unknown"      // no session has the commit, branch or pull request
 	HookDuplicate    HookResult = "duplicate"    // the delivery was received before
-	HookUnauthorized HookResult = "unauthorized" // no secret signed the delivery
+	HookUnauthorized HookResult = "unauthorized" // the delivery's signature matches no configured secret
 	HookMalformed    HookResult = "malformed"    // the body is not one of the service's payloads
 	HookFailed       HookResult = "failed"       // the store cannot be written
 )

@@ -99,7 +99,8 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
-// linkLength returns the length of a word such as "is" at p, with the blank, or 0.
+// linkLength returns the length of a link at p, including the blank, or 0 without one. A link is a word or sign between
+// a name and a value, such as "is " or "= ".
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -143,7 +144,7 @@ func (m *matcher) afterWords(end int) int {
 
 // secretBeforeName matches the word before "is my token" and "as the api key". The name begins at start.
 func (m *matcher) secretBeforeName(start int, class keyClass) hit {
-	const maxLink = 24
+	const maxLink = 24 // bytes before the name that are searched for a link such as " is my "
 	s := m.text
 	before := s[max(m.lastEnd, start-maxLink):start]
 	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' || !hasLink(before) {

@@ -94,7 +94,9 @@ type ending struct {
 
 type endings struct {
 	byLast [256][]ending
-	secret [alphabetLen][alphabetLen]uint32 // by the last two letters; one bit for each possible letter before them
+	// secret has the last three letters of all names for secrets: secret[last][second last] has one bit for each letter
+	// that can come before these two.
+	secret [alphabetLen][alphabetLen]uint32
 }
 
 //nolint:gochecknoglobals // written once here, read only

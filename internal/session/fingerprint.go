@@ -12,7 +12,7 @@ import (
 // Bounds for Quotes.
 const (
 	maxQuoteScopes        = 512              // credentials with conversations
-	maxQuoteConversations = 64               // conversations per scope with tools, and as many without
+	maxQuoteConversations = 64               // conversations per scope, counted separately with and without tools
 	maxAnswers            = 6                // answers and tool results per conversation
 	maxSidePhrases        = 6                // phrases per reply to a side request
 	maxReplyCalls         = 8                // calls read per reply

@@ -89,8 +89,8 @@ func (r *Record) mergePicks(n *Record) {
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// startedBefore reports whether r began before n. The earlier record decides whether the unit gets no lessons at all
-// (control), and the expected reward.
+// startedBefore reports whether r began before n. The earlier record decides whether the unit (the run or session) gets
+// no lessons at all (control), and the expected reward.
 func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)

@@ -44,8 +44,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 }
 
 // ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt that one of
-// the conversation's agents uses. Such a request contains the messages with inserted blocks, so the caller must insert
-// the blocks again.
+// the conversation's agents uses. The agent resends the messages without the blocks that precept inserted before, so
+// the caller must insert the blocks again.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
@@ -60,8 +60,9 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answersCall reports whether a new item answers a call in the newest reply. Such a request continues the session
-// whatever the tools are, because an agent that keeps memories answers only its own calls.
+// answersCall reports whether a new item answers a call in the newest reply. Such a request continues the session even
+// with different tools. Another agent that reads the conversation, for example to store memories, answers only the
+// calls that it made itself.
 func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -36,8 +36,8 @@ func (r *Record) UnitID() (ID, bool) {
 // IsShared reports whether other sessions use the coins and picks.
 func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes rec's session a member of the unit r. The caller locks r. rec must be new: no other goroutine has
-// rec.
+// AddMember makes rec's session a member of the unit r, a run or a parent session. The caller locks r. rec must be new:
+// no other goroutine has rec.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true

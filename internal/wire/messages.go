@@ -52,7 +52,7 @@ func blockResults(b []byte, parts []part) []Result {
 	return out
 }
 
-// errorFlag returns the flag for an is_error that begins with the byte kind: 1 for true, -1 for false, 0 for none.
+// errorFlag decodes the member is_error by its first byte: 1 for true, -1 for false, 0 for anything else.
 func errorFlag(kind byte) int8 {
 	switch kind {
 	case 't':

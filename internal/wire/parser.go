@@ -29,7 +29,8 @@ type listPrelude struct {
 	keys  int
 }
 
-// memberSpans holds the top-level members that precept reads. Absent members have an empty span.
+// memberSpans holds the top-level members that precept reads. Absent members have an empty span. generate is a boolean:
+// with false, the request asks for no output.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
 	// misspelt is a member "system" or "instructions" in a different case, such as "System".

@@ -139,8 +139,8 @@ func (p *githubPayload) closedEvents() []Event {
 	return events
 }
 
-// checkEvents rates the sessions that worked on a completed check's commit, or else on the pull requests, or else on
-// the branch.
+// checkEvents returns the event for a completed check. The event rates the sessions that worked on the commit. If there
+// are none, it rates those that worked on the pull requests and, last, on the branch.
 func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

@@ -13,7 +13,7 @@ import (
 func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.ensureBallast(); err != nil {
+	if err := o.ensureBallast(); err != nil { // the file that reserves disk space
 		return o.counts.Sequence, err
 	}
 	if err := o.checkQuota(f); err != nil {

@@ -169,8 +169,9 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile replaces the account by target, the newest known account, and corrects the account to agree with the rows.
-// Exchanges missing from the file count as dropped, with reason DroppedDamaged. The caller has started a transaction.
+// reconcile replaces the account (the exchange counts) by target, the newest known account, and corrects the account to
+// agree with the rows. Exchanges missing from the file count as dropped, with reason DroppedDamaged. The caller has
+// started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {

@@ -69,8 +69,8 @@ type Flush struct {
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// Carried, if set, is an earlier file's account, added to this account. Such a flush may exceed the quota. Carried
-	// exchanges that are neither incomplete nor dropped count as stored.
+	// Carried, if set, is an earlier file's account (the exchange counts), added to this file's account. Such a flush
+	// may exceed the quota. Carried exchanges that are neither incomplete nor dropped count as stored.
 	Carried *Account
 }
 
@@ -142,7 +142,7 @@ func Open(o Options) (*Outbox, error) {
 	return b, nil
 }
 
-// openFile repairs SQLite's write-ahead log, opens the file and loads the account. The caller holds mu.
+// openFile repairs SQLite's write-ahead log, opens the file and calls load. The caller holds mu.
 func (o *Outbox) openFile() error {
 	if _, err := repairLog(o.path+"-wal", damagedName(o.path, o.now())+"-wal"); err != nil {
 		return classifyError(err)

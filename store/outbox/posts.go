@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is posted feedback that the store failed to store. The account does not count posts as exchanges.
+// Post is posted feedback that the store failed to store. The account counts exchanges, and no posts.
 type Post struct {
 	Number   int64 // set by AddPosts
 	Tenant   string
@@ -39,7 +39,7 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	if o.writer == nil {
 		return errClosed
 	}
-	if err := o.ensureBallast(); err != nil {
+	if err := o.ensureBallast(); err != nil { // the file that reserves disk space
 		return err
 	}
 	used, err := o.usedBytes()

@@ -52,8 +52,8 @@ func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	_ = o.writeWithRepair(func() error { return o.transact(func() error { return nil }) }) // the next write tries again
 }
 
-// Release writes the account, and deletes the rows up to safe, which the store can no longer lose. On a full disk it
-// first deletes the ballast, a file that reserves disk space.
+// Release writes the account (the exchange counts), and deletes the rows up to safe, which the store can no longer
+// lose. On a full disk it first deletes the ballast, a file that reserves disk space.
 func (o *Outbox) Release(safe int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

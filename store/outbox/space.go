@@ -40,7 +40,8 @@ func (o *Outbox) RequestScrub() {
 	o.needsScrub = true
 }
 
-// FreeSpace deletes the ballast and all unused pages, so that the store can write to a full disk.
+// FreeSpace deletes the ballast, a file that reserves disk space, and all unused pages, so that the store can write to
+// a full disk.
 func (o *Outbox) FreeSpace() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

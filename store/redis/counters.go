@@ -32,7 +32,9 @@ type counterRow struct {
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
-		upTo := s.progress.lastRead(len(keyspaces)) // kept for shards without counters, replaced below for others
+		// upTo is the newest settlement in the result, by shard. A shard without counters keeps the one read by
+		// Positions.
+		upTo := s.progress.lastRead(len(keyspaces))
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -265,7 +267,7 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 	return err == nil && ok, err
 }
 
-// Meta returns a value for all replicas, such as the salt for random decisions.
+// Meta returns a value that all replicas share, such as the salt for random decisions.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	return s.readField(ctx, "meta", location{}, "values", key)
 }

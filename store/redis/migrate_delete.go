@@ -111,7 +111,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			for entries := entryLists[i].Val(); len(entries) >= 9; entries = entries[9:] {
 				kind := entries[:1]
 				if kind != "e" {
-					kind = "i"
+					kind = "i" // the lists of entries have "m" for a sample id, the bucket names "i"
 				}
 				keys = append(keys, old.bucket(kind, entries[1:9]))
 			}

@@ -78,7 +78,7 @@ type oldSession struct {
 	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
 	headFields   *goredis.SliceCmd // fields h (head) and w (start, if the session has no row yet) of the key s
 	unsettled    *goredis.BoolCmd
-	scores       [3]*goredis.FloatCmd // scores in the sorted sets seen, order and told
+	scores       [3]*goredis.FloatCmd // scores in the sorted sets "seen", "order" and "told"
 	indexEntries *goredis.StringCmd
 	samples      *goredis.StringSliceCmd // field names of the key m
 	entries      *goredis.SliceCmd       // stream entry ids in the key m; nil means none
@@ -177,7 +177,7 @@ func entryFields(fields []string) (entries []string) {
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
-		kind   string
+		kind   string // "e" for an echo key, "m" for a sample id
 		key    string
 	}
 	const size = 9

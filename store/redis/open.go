@@ -51,8 +51,8 @@ type Store struct {
 	tlsParams tlsParams                  // TLS parameters in the address
 	scripts   map[string]*goredis.Script // scripts by file name
 
-	breaker       breaker // breaker for all operations except look-ups
-	lookupBreaker breaker // breaker for look-ups with a waiting request
+	breaker       breaker // circuit breaker for all operations except look-ups
+	lookupBreaker breaker // circuit breaker for look-ups with a waiting request
 
 	hasConnected atomic.Bool // Redis has accepted a connection
 
@@ -201,7 +201,8 @@ type breaker struct {
 	openUntil time.Time // zero means closed
 }
 
-// allow reports whether a call may be sent. After a probe, the breaker stays open for all other calls.
+// allow reports whether a call can be sent. If the call is an open breaker's probe, all other calls are refused until
+// the probe succeeds or another period has passed.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

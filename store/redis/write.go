@@ -87,8 +87,9 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32 // attempts to write a row that other replicas also change
 
-// writeUnit merges a unit's row (a run or a parent session) with the stored row, and starts again if the stored row has
-// changed meanwhile. Several replicas may assign lessons in a unit at the same time, and no assignment may be lost.
+// writeUnit writes the row for a unit, which is a run or a parent session. It merges the row with the stored row, and
+// starts again if the stored row has changed meanwhile. Several replicas may assign lessons in a unit at the same time,
+// and no assignment may be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {
@@ -163,7 +164,7 @@ func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, ki
 	if enc.indexLists[ref] == nil {
 		enc.indexLists[ref] = &indexEntries{at: at}
 	}
-	listKind := kind // "e", or "m" for a sample id
+	listKind := kind // kind in the session's own list of entries: "e" for an echo key, "m" for a sample id
 	if kind == "i" {
 		listKind = "m"
 	}

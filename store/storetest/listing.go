@@ -164,7 +164,7 @@ func listSamples(t tester, s Store, within session.ListRange) session.Page[sessi
 	return mustGet[session.Page[session.StoredSample]](t)(s.ListSamples(t.Context(), tenantA, within))
 }
 
-// sessionNumbers returns the numbers n for sessions with id(n).
+// sessionNumbers returns each listed session's number: n for the session id(n).
 func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {

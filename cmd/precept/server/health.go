@@ -147,8 +147,8 @@ func ReadBuild() Build {
 
 const shortRevision = 12
 
-// buildOf returns the version stamped by the linker, or else the module version, or else "devel-" with the commit, or
-// else "(devel)".
+// buildOf returns the first known version in this list: the linker's stamp, the module version, "devel-" with the
+// commit, and "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {

@@ -107,7 +107,8 @@ func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (Comman
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a command. Only SQLite uses o, and OpenStore sets Path, Now and MaxFeedback.
+// OpenStore opens the configured store for a command. Redis ignores o. For SQLite, OpenStore replaces Path, Now and
+// MaxFeedback in o.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (CommandStore, error) {
 	if IsRedis(cfg.StoreURL()) {
 		return t.openRedisStore(ctx, cfg)
