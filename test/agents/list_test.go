@@ -141,6 +141,7 @@ func claude() agent {
 
 // programs returns small programs that use an SDK or a framework. Each program runs both turns in one process.
 func programs() []agent {
+	// delta means that the provider keeps the history, so a request contains only the new messages.
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
 			name: name, inProcess: true, sendsDeltas: delta,
