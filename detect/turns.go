@@ -302,7 +302,8 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 // maxTurnText bounds the bytes of a user turn searched for an opinion.
 const maxTurnText = 4000
 
-// withoutPasted removes quoted output, code and screenshot paths. pasted is true if a removed line shows a failure.
+// withoutPasted returns the user's own words, without quoted output, code and screenshot paths. pasted is true if a
+// removed line shows a failure.
 func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	var b strings.Builder
 	inFence := false
