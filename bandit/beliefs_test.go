@@ -63,7 +63,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 }
 
-// Only Posterior depends on the order of rewards and on open sessions.
+// PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals in turned become negative, those in mixed alternate

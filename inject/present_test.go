@@ -123,8 +123,9 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 }
 
-// The presentation changes only after a person decides about the lesson. Without a planned number of picks, the counts
-// decide.
+// A lesson that harms becomes a caution. During a trial with a planned number of picks, and afterwards until a person
+// decides about the lesson, the presentation stays the same. In a trial without a planned number, it changes as soon as
+// enough sessions failed.
 func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

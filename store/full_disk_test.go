@@ -44,8 +44,8 @@ func (o *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a full disk. Turns are dropped and counted, and stored again when the disk has
-// space.
+// The outbox and the database share a full disk. The store drops and counts new turns until the disk has space, and
+// then stores new turns again.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)

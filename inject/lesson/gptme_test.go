@@ -12,7 +12,8 @@ func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// In an AIP-11 file, a * between blanks matches only a *. One book may have lessons in both formats.
+// Lesson files have precept's own format (AIP-11) or gptme's. A * between blanks matches one word in a gptme file, but
+// only a * in an AIP-11 file. A book can contain both.
 func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")

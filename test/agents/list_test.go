@@ -153,7 +153,7 @@ func programs() []agent {
 				}
 			},
 			ask: func(b *sandbox, text string, _ bool) []string {
-				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
+				scriptPath, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)
 				}
@@ -161,7 +161,7 @@ func programs() []agent {
 				if filepath.Ext(file) == ".py" {
 					program = installedProgram(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
 				}
-				return []string{program, here, text, followUp}
+				return []string{program, scriptPath, text, followUp}
 			},
 		}
 	}

@@ -87,14 +87,14 @@ func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	}
 }
 
-// gateFixture is a data directory with one lesson, on-trial.
+// gateFixture is a data directory with one lesson, with the slug "on-trial".
 type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
-// newGate returns a fixture with the lesson on-trial. style is inject.style.
+// newGate returns a fixture with one lesson. style is the value for the key inject.style.
 func newGate(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
