@@ -49,7 +49,7 @@ func genArmSums(t *rapid.T) armSums {
 	return e
 }
 
-// assertNear permits rounding errors.
+// assertNear allows rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
@@ -184,7 +184,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// MergeMaxima adds a maximum from another replica here.
+// MergeMaxima adds a maximum from another replica.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -199,7 +199,7 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 }
 
-// A unit is a run with several sessions. Withheld lessons also use the budget.
+// A unit, here a run with several sessions, has one budget of picks. Withheld lessons also use it.
 func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{

@@ -25,7 +25,8 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// An injected lesson has the same text whatever other lessons match. Other matches decide only whether the lesson fits.
+// An injected lesson has the same text whatever other lessons match. Other lessons can only take the room that the
+// lesson needs.
 func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0

@@ -230,7 +230,7 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	}
 }
 
-// The feedback names only a reply in the session.
+// The feedback identifies the session only by the id of a reply.
 func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {

@@ -128,7 +128,7 @@ func TestVerdictDependsOnData(t *testing.T) {
 	}
 }
 
-// A smaller holdout widens the interval until it contains 0.
+// With fewer withheld sessions, the interval widens until it contains 0.
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
@@ -258,7 +258,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 }
 
-// Missing values are null.
+// A missing value is null in JSON.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})

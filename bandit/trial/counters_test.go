@@ -75,7 +75,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 }
 
-// At the NextDiscovery p-value, one more test would be a discovery.
+// NextDiscovery is the p-value at which one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64
@@ -109,7 +109,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	}
 }
 
-// A clone is independent.
+// A change to a clone does not change the original.
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -246,7 +246,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// Corrections count negatively.
+// A correction, a negated contribution, lowers the counts.
 func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// gptmeText returns a gptme file with the given lines below the key match.
+// gptmeText returns a gptme file with the given lines below the key "match".
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
@@ -45,7 +45,7 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	}
 }
 
-// Keys below match that precept does not read are reported.
+// Keys below the key "match" that precept does not read are reported.
 func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newThreader returns a threader that counts session names instead of drawing random bytes.
+// newThreader returns a threader with numbered session names instead of random ones.
 func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {

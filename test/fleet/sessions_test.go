@@ -361,7 +361,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 }
 
-// Each session counts once, whichever replica closes it.
+// Each session is counted once, whichever replica closes it.
 func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -119,8 +119,8 @@ func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores 400 rewarded sessions, half of them with the lesson. with and without count the successes in
-// each half.
+// storeSessions stores 400 rewarded sessions, half of them with the lesson. The parameters with and without are the
+// numbers of successes in each half.
 func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
