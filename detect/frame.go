@@ -125,8 +125,8 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137. The line begins
-// with a phrase in the list code-of ("the command"), and has the code after a phrase in code-in-line.
+// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137. The code
+// follows a phrase in the list code-in-line. Most such lines begin with a phrase in code-of ("the command").
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false

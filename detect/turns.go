@@ -16,7 +16,7 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is a Feeling and the rule behind it.
+// Opinion is a Feeling and the rule that found it.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string
