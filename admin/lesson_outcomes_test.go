@@ -43,7 +43,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, OffReason: "the lesson changes which sessions have a reward"}
 	got = page("/lessons/helpful")
 	for _, want := range []string{
-		"Facts before the assignment explain 12.0% of the variance and save 30 picks.", "rewards came after the closing.",
+		"Facts before the assignment explain 12.0% of the variance and save 30 picks.", "rewards came after the close.",
 		"All sessions: 900 closed picks, 200 rewarded; off: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
 	} {
 		if !strings.Contains(got, want) {

@@ -66,7 +66,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
 		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).NextAction
-		if want := "The lesson has another presentation now, with its own row. " + harm.Advice(); got != want {
+		if want := "The lesson has another presentation now, in a separate row. " + harm.Advice(); got != want {
 			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
 		}
 	}
@@ -76,8 +76,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 }
 
-// When sorted by effect, rows without an effect come last. The key "needs" sorts by NeedsPicks, the number of picks
-// until a verdict is likely.
+// When sorted by effect, rows without an effect come last.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}

@@ -15,7 +15,7 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{
 		"<caption>", `href="/lessons/helpful">helpful<`, `scope="col"`, "+6.2", "+3.1 to +9.3", "−4.0", "proven helps", "needs 40 more picks",
-		"not enough data", "Pause the lesson and read its text", "all lessons together", `<a href="/sessions?arm=control&min_reward=0" aria-label="control, 50 sessions">50</a> control`, `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
+		"not enough data", "Pause the lesson and read the text", "all lessons together", `<a href="/sessions?arm=control&min_reward=0" aria-label="control, 50 sessions">50</a> control`, `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the overview lacks %q", want)

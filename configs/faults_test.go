@@ -154,7 +154,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"embeddings without a model", "match: {embeddings: {upstream: openai}}", "match.embeddings.model|missing"},
 		{"traces to an address without a scheme", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
 		{"two keys with one name", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: a, tenant: t, key_sha256: " + sum + "}]", "keys[1].name|another"},
-		{"trust own without an agent", "ledger: {trust: own}", "ledger.agent|of one agent"},
+		{"trust own without an agent", "ledger: {trust: own}", "ledger.agent|one agent's name"},
 		{"header without a colon", "otel: {headers: ['x-key']}", "otel.headers|entry 1"},
 		{"header name with a space", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
 		{"header without a name", "otel: {headers: [': v']}", "otel.headers|entry 1"},

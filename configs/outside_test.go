@@ -15,7 +15,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write for example /precept"},
 		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
 		{"upstreams: {b: {url: ftp://x}, c: {}, d: {url: 'https://user:pw@x/v1'}}", "upstreams.b.url", "must begin with http:// or https://"},
-		{"tenancy: many", "tenancy", "is none of single, by-credential, keys"},
+		{"tenancy: many", "tenancy", "must be one of single, by-credential, keys"},
 		{"store: {url: 'mysql://x'}", "store.url", "write a path, or redis://host:6379/0"},
 		{"data_dir: ''", "data_dir", "name a directory"},
 		{"lessons: 'redis://user:pw@h/0'", "lessons", "write redis:// alone"},
@@ -26,16 +26,16 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"detect: {loops: perhaps}", "detect.loops", "is neither true nor false"},
 		{"learning: {enabled: maybe, opt_out_patterns: ['[a'], capture_limit: 3MX, retention: 36501d}", "learning.retention", "such as 300ms, 10s, 24h or 30d"},
 		{"reward: {close_after: 0s, sentiment: 2, tiers: [nobody]}", "reward.close_after", "it must be more than 0s"},
-		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with its unit"},
-		{"writ: {enabled: x, trust: all}", "writ.trust", "is none of quarantined, own"},
+		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with a unit"},
+		{"writ: {enabled: x, trust: all}", "writ.trust", "must be one of quarantined, own"},
 		{"ledger: {trust: own}", "ledger.agent", "set ledger.agent, or set ledger.trust to quarantined"},
 		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, outbox_bytes: 1}", "limits.outbox_bytes", "at least 1MiB"},
-		{"log: {level: loud, format: xml}", "log.level", "is none of debug, info, warn, error"},
+		{"log: {level: loud, format: xml}", "log.level", "must be one of debug, info, warn, error"},
 		{"metrics: {pubic: true}", "metrics.pubic", "did you mean public?"},
 		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "must begin with http:// or https://"},
 		{"debug_headers: perhaps", "debug_headers", "is neither true nor false"},
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
-		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also the name of another key; choose another name"},
+		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also another key's name; choose another name"},
 	}
 	more := map[string]int{ // lines with faults in further keys
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
@@ -71,7 +71,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("%s: fault in %s = %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
-	remedy := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
+	remedy := regexp.MustCompile(`write|must|there (is|are)|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
 		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
 			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)

@@ -88,7 +88,7 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
 	}
 	if text != "" {
-		d.secretFaults[name] = "is set, and " + name + fileSuffix + " is set as well; set only one of them"
+		d.secretFaults[name] = "is set, and " + name + fileSuffix + " is set as well; set only one"
 		return text, true
 	}
 	if src.ReadFile == nil {

@@ -157,7 +157,7 @@ func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 		t.Errorf("epsilon = %v, want 0.1", c.Bandit.Epsilon)
 	}
 	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
-	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without its }"} {
+	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without a }"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("error = %[2]v, want %[1]q in it", want, err)
 		}

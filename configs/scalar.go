@@ -78,7 +78,7 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")
 		if !slices.Contains(words, v.String()) {
-			return fmt.Errorf("is none of %s; write one of them", strings.Join(words, ", "))
+			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))
 		}
 	}
 	minimum, maximum := bound(tag, "min", math.Inf(-1)), bound(tag, "max", math.Inf(1))

@@ -30,7 +30,7 @@ func Settings(c *Config) ([]Setting, error) {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)
 		}
 		if s.Default, err = formatValue(defaults.FieldByIndex(f.index)); err != nil {
-			return nil, fmt.Errorf("show the default of %s: %w", f.path, err)
+			return nil, fmt.Errorf("show the default for %s: %w", f.path, err)
 		}
 		s.Changed = s.Value != s.Default
 		out = append(out, s)

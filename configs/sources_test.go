@@ -106,16 +106,16 @@ func TestFaultNamesItsSource(t *testing.T) {
 		src         configs.Sources
 		key, source string
 	}{
-		"a file without a name":                      {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
-		"a file with a name":                         {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
-		"a flag":                                     {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
-		"a flag with a wrong value":                  {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"an unknown flag":                            {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
-		"a variable":                                 {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
-		"a variable with a YAML flow mapping":        {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
-		"the variable OPENAI_BASE_URL":               {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
-		"an unset key required by a key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
-		"an unset key required by a variable":        {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
+		"a file without a name":                   {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with a name":                      {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                                  {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag with a wrong value":               {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"an unknown flag":                         {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":                              {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable in flow form":                 {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the variable OPENAI_BASE_URL":            {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"key required by another key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
+		"a key that a variable requires":          {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
 		faults := faultsOf(t, tc.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })
@@ -176,7 +176,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
 		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: and a SHA-256 in hex; printf",
-		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the address of the data listener",
+		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the data listener's address",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
@@ -224,10 +224,10 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 		t.Errorf("variables with values in files: got error %v, store %s and %d tokens, want no error, the store redis://:pass@redis:6379/0 and the token in the file", err, c.StoreURL(), len(c.Admin.Tokens))
 	}
 	for want, env := range map[string]map[string]string{
-		"cannot be read":       {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
-		"names an empty file":  {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/empty"},
-		"set only one of them": {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef"},
-		"did you mean":         {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
+		"cannot be read":      {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
+		"names an empty file": {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/empty"},
+		"set only one":        {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef"},
+		"did you mean":        {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
 	} {
 		if faults := faultsOf(t, sourcesWith(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
 			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)

@@ -37,18 +37,18 @@ func (v *validator) run() {
 	v.checkTokens("admin.viewer_tokens", c.Admin.ViewerTokens)
 	for i, t := range c.Admin.ViewerTokens {
 		v.require(!slices.Contains(c.Admin.Tokens, t), indexedKey("admin.viewer_tokens", i), "",
-			"is also one of admin.tokens, which permit every action; choose another token for viewers")
+			"is also in admin.tokens, which permit every action; choose another token for viewers")
 	}
 	v.require(c.Admin.BasePath == "" || isPlainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
-		"is not a path of letters, digits, dots, - and _; write for example /precept")
+		"may contain only letters, digits, dots, -, _ and /; write for example /precept")
 	v.require(c.DataDir != "", "data_dir", "", "is empty; name a directory")
-	v.require(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
+	v.require(c.Lessons != "", "lessons", "", "is empty; name a directory with LESSON.md files")
 	v.checkStoreAddress("lessons", c.Lessons)
 	v.checkStoreAddress("store.url", c.Store.URL.Reveal())
 	v.require(len(c.Reward.Tiers) > 0, "reward.tiers", "",
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
 	v.require(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
-		"is empty, and ledger.trust: own needs the name of one agent; set ledger.agent, or set ledger.trust to quarantined")
+		"is empty, and ledger.trust: own needs one agent's name; set ledger.agent, or set ledger.trust to quarantined")
 	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", notHTTPProblem)
 	v.require(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
 		"is missing, and distill.judge is an API: name the model that judges")
@@ -98,10 +98,10 @@ func (v *validator) checkKeys() {
 	for i, k := range c.Keys {
 		path := indexedKey("keys", i)
 		v.require(k.Name != "", path+".name", "", "is missing; give the key a name")
-		v.require(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also the name of another key; choose another name")
+		v.require(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also another key's name; choose another name")
 		v.require(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum prints the hex digits")
-		v.require(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also the hash of another key; remove one of the two entries")
-		v.require(k.Tenant != "", path+".tenant", "", "is missing; name the tenant of the key")
+		v.require(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also another key's hash; remove one entry")
+		v.require(k.Tenant != "", path+".tenant", "", "is missing; name the key's tenant")
 		names[k.Name], hashes[k.KeySHA256] = true, true
 	}
 }
@@ -111,9 +111,9 @@ func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
 		path := indexedKey("prices", i)
-		v.require(price.IsPattern(p.Model), path+".model", p.Model, "is not a pattern of model names; write one such as gpt-5*")
+		v.require(price.IsPattern(p.Model), path+".model", p.Model, "is not a model name pattern; write one such as gpt-5*")
 		v.require(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
-		v.require(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write a price of at most input")
+		v.require(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write at most the input price")
 		seen[p.Model] = true
 	}
 }
@@ -123,17 +123,17 @@ func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
 		path := indexedKey(key, i)
-		v.require(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the settings of the webhook")
-		v.require(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also the secret of another webhook of the list; use a different secret for each webhook")
+		v.require(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the webhook's settings")
+		v.require(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also another webhook's secret; use a different secret for each webhook")
 		secrets[h.Secret] = true
 		switch c.Tenancy {
 		case "single":
 			v.require(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; omit the tenant")
 		case "keys":
 			listed := slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Tenant == h.Tenant })
-			v.require(listed, path+".tenant", h.Tenant, "is not a tenant of keys; use a tenant of the list")
+			v.require(listed, path+".tenant", h.Tenant, "is not a tenant in keys; use a tenant from that list")
 		default:
-			v.require(h.Tenant != "", path+".tenant", "", "is missing; name the tenant whose sessions the webhook rates")
+			v.require(h.Tenant != "", path+".tenant", "", "is missing; name the tenant that the webhook rates")
 		}
 	}
 }
@@ -158,10 +158,10 @@ func (v *validator) checkStoreAddress(path, value string) {
 		v.addFault(path, kind+"://", problem)
 	case isLessons && strings.Contains(rest, "@"):
 		v.addFault(path, kind+"://",
-			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")
+			"contains a password, which the dashboard would show; write redis:// alone to use the Redis in store.url")
 	case isLessons && rest == "" && kind == "redis":
 		v.require(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
-			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
+			"means the Redis in store.url, and store.url is not a Redis; write redis://host:6379/0")
 	case v.checkRedisURL != nil:
 		if err := v.checkRedisURL(value); err != nil {
 			v.addFault(path, kind+"://", err.Error())

@@ -14,7 +14,7 @@ func (v *validator) checkAddresses() {
 		return
 	}
 	v.require(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
-		"is also the address of the data listener; use another port")
+		"is also the data listener's address; use another port")
 	v.require(isLoopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
@@ -29,9 +29,9 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	case portErr != nil || n == 0 && port != "0":
 		problem = "has no port from 0 to 65535; write host:port, such as 127.0.0.1:8080"
 	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
-		problem = "has no host before its port; write host:port, such as 127.0.0.1:8080"
+		problem = "has no host before the port; write host:port, such as 127.0.0.1:8080"
 	case host != "" && strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil:
-		problem = "has no IP address before its port; write one such as 127.0.0.1:8080"
+		problem = "has no IP address before the port; write one such as 127.0.0.1:8080"
 	}
 	v.require(problem == "", path, value, problem)
 	return problem == ""
@@ -58,7 +58,7 @@ func isLoopback(address string) bool {
 
 func (v *validator) checkUpstreams() {
 	c := v.config
-	v.require(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
+	v.require(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with a url, or set --upstream")
 	for name, u := range c.Upstreams {
 		path := "upstreams." + name + ".url"
 		if name == defaultUpstream && c.Upstream != "" {
@@ -77,7 +77,7 @@ func (v *validator) checkUpstreams() {
 	if e := c.Match.Embeddings; e.Upstream != "" {
 		_, known := c.Upstreams[e.Upstream]
 		v.require(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+alternatives(c.Upstreams))
-		v.require(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the model of the embeddings")
+		v.require(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the embedding model")
 	}
 }
 
@@ -109,7 +109,7 @@ func (v *validator) upstreamProblem(text string) string {
 	case u.RawQuery != "" || u.Fragment != "":
 		return "has a query or a fragment; give the base URL alone"
 	case v.isSelf(u):
-		return "is precept's own address: precept would send each request to itself; name the address of the LLM API"
+		return "is precept's own address: precept would send each request to itself; name the LLM API's address"
 	default:
 		return ""
 	}

@@ -73,7 +73,7 @@ func ParseSize(text string) (Size, error) {
 }
 
 var errDuration = errors.New(
-	"is not a time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
+	"is not a time; write a number with a unit, such as 300ms, 10s, 24h or 30d",
 )
 
 // parseDuration accepts what time.ParseDuration does, and days such as 30d.
@@ -132,7 +132,7 @@ func unmaskReferences(text string) string {
 	})
 }
 
-var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
+var errEnvSyntax = errors.New("has a ${ without a }; write $${ for a plain ${")
 
 // expandVariables replaces ${NAME} and ${NAME:-text} in one value. expandVariables runs after the YAML is parsed, so a
 // variable's text never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.

@@ -86,32 +86,32 @@ func meaningOf(f Finding) string {
 			"failed-again": "the same call failed in the same way, and no step between may have changed the result",
 			"same-again":   "the same call returned the same result, and no step between may have changed the result",
 			"same-answer":  "calls that differ only in a limit, a time-out or a page returned the same result",
-			"same-failure": "the last calls of the tool failed in the same way, although their arguments differ",
-			"no-change":    "the last calls of the tool returned the same result, although their arguments differ",
-			"nothing-new":  "the results of the last calls were all returned before",
+			"same-failure": "the tool's last calls failed in the same way, with different arguments",
+			"no-change":    "the tool's last calls returned the same result, with different arguments",
+			"nothing-new":  "all results from the last calls were returned before",
 			"cycle":        "the last calls repeat the calls before, with the same results",
 			"edit-undo":    "an edit was made, undone, and made again",
 		}[f.Rule]
 	case f.Kind == KindUser && f.Rule == "":
-		return "no phrase of an opinion was found"
+		return "no phrase that expresses an opinion was found"
 	case f.Kind == KindUser:
-		return "the words of the user have a phrase of this rule, or the harness wrote the words (neutral)"
+		return "the user's words have a phrase from this rule, or the harness wrote the words (neutral)"
 	case f.Rule == "":
-		return "no sign of a failure was found"
+		return "no failure sign was found"
 	}
 	meanings := map[string]string{
-		"flag":          "the error flag of the result decides",
-		"exit-code":     "the exit code of the command decides",
-		"nothing-found": "exit code 1 of this program means that nothing was found",
+		"flag":          "the result's error flag decides",
+		"exit-code":     "the command's exit code decides",
+		"nothing-found": "exit code 1 from this program means that nothing was found",
 		"soft":          "exit code 0, but the first words report a failure",
-		"json":          "a field of the JSON result decides, or the JSON has no field for an error",
-		"text":          "the text has the words of a failure at the start or at the end",
+		"json":          "a field in the JSON result decides, or the JSON has no field for an error",
+		"text":          "the text has failure words at the start or at the end",
 		"page":          "the page is an error page",
 		"refusal":       "the user, a rule or a headless harness did not allow the call",
 		"pending":       "the call continues in the background",
 		"edited":        "the tool confirms the edit",
-		"matches":       "the text is a match of the search, not an error message",
-		"content":       "the words of a failure are the content that the tool returns",
+		"matches":       "the text is a search match, not an error message",
+		"content":       "the failure words are content that the tool returns",
 	}
 	if m := meanings[family]; m != "" {
 		return m

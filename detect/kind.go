@@ -12,7 +12,7 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is a kind of failure, such as a missing file. Each tool may describe the failure in other words.
+// Kind is a kind of failure, such as a missing file, whatever words a tool uses for it.
 type Kind string
 
 // KindInfo describes a kind.
@@ -113,7 +113,7 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	}
 	for _, k := range t.kinds {
 		if _, ok := indexByName[string(k.Broader)]; k.Broader != "" && !ok {
-			return nil, nil, fmt.Errorf("kinds.tsv: the broader kind %s of %s has no line", k.Broader, k.Name)
+			return nil, nil, fmt.Errorf("kinds.tsv: the broader kind %s for %s has no line", k.Broader, k.Name)
 		}
 	}
 	return t, rows, t.addPatterns(rows)

@@ -41,8 +41,7 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the refusal in a lower-case line. A phrase in the list refusal-behind can come before the
-// refusal.
+// refusalLine returns the refusal in a lower-case line.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)

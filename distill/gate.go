@@ -44,7 +44,7 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused):
-		w.summary.addWaiting(l.Slug, "the checks of the bank refuse the trial")
+		w.summary.addWaiting(l.Slug, "the bank's checks refuse the trial")
 		return l, nil
 	case errors.Is(err, bank.ErrNoLesson):
 		return l, nil
@@ -91,12 +91,12 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 			continue
 		}
 		if (!byRules || w.orgWords) && isDictated(words, s) {
-			return "words of the advice occur in a tool's output", nil
+			return "words in the advice occur in a tool's output", nil
 		}
 		stored = append(stored, r)
 	}
 	if !hasIndependentPair(stored) {
-		return "the lesson has no two sightings of two credentials", nil
+		return "the lesson lacks sightings with two credentials", nil
 	}
 	return "", nil
 }

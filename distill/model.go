@@ -105,7 +105,7 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	case "impossible", "skip":
 		return j, nil
 	default:
-		return j, fmt.Errorf("%w: its outcome is none of success, failure, unresolved, impossible and skip", ErrUnusable)
+		return j, fmt.Errorf("%w: the outcome must be success, failure, unresolved, impossible or skip", ErrUnusable)
 	}
 	var got struct {
 		Lessons []candidate `json:"lessons"`

@@ -611,9 +611,9 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ title, pattern, refused string }{
 		"broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
 		"narrow trigger": {"Mend the rows.", "quay target failed badly", ""},
-		"commit":         {"Check out 3fa9c1d7 first.", "quay target failed badly", "an id or a commit of one run"},
-		"home directory": {"Look into /home/marlo/rows first.", "quay target failed badly", "a path of one run"},
-		"host":           {"Ask build7.corp.internal first.", "quay target failed badly", "a host of a private network"},
+		"commit":         {"Check out 3fa9c1d7 first.", "quay target failed badly", "an id or a commit from one run"},
+		"home directory": {"Look into /home/marlo/rows first.", "quay target failed badly", "a path from one run"},
+		"host":           {"Ask build7.corp.internal first.", "quay target failed badly", "a host in a private network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

@@ -27,7 +27,7 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(jsonObject{"phrases": textListSchema(maxPhrases)}), &got)
 	switch {
 	case errors.Is(err, errSetAside):
-		return nil, used, fmt.Errorf("the judge refuses the sentences of the near misses (too long, or filtered content): %w", err)
+		return nil, used, fmt.Errorf("the judge refuses the sentences from the near misses (too long, or filtered content): %w", err)
 	case err != nil:
 		return nil, used, err
 	}

@@ -74,9 +74,9 @@ func TestAskPhrasesRetriesWithoutRefusedTemperature(t *testing.T) {
 
 func TestAskPhrasesErrorsNameTheCause(t *testing.T) {
 	for want, r := range map[string]reply{
-		"distill.api_key":           {401, "", `{"error":{"message":"invalid key"}}`},
-		"the sentences of the near": {400, "", `{"error":{"message":"This model's maximum context length is 10 tokens","code":"context_length_exceeded"}}`},
-		"no JSON object":            {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
+		"distill.api_key":             {401, "", `{"error":{"message":"invalid key"}}`},
+		"the sentences from the near": {400, "", `{"error":{"message":"This model's maximum context length is 10 tokens","code":"context_length_exceeded"}}`},
+		"no JSON object":              {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
 		if _, err := askForPhrases(t, &fakeTransport{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("AskPhrases: err = %v, want an error with %q", err, want)

@@ -259,7 +259,7 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' && r != '.'
 		}) {
 			if persons[strings.ToLower(strings.Trim(w, ".-"))] {
-				return "the draft names a person of the session"
+				return "the draft names a person in the session"
 			}
 		}
 	}
@@ -268,11 +268,11 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 		w = strings.TrimPrefix(strings.Trim(w, ".:!?"), "#")
 		switch {
 		case isID(w):
-			return "the draft holds an id or a commit of one run"
+			return "the draft holds an id or a commit from one run"
 		case isPathOfMachine(w):
-			return "the draft holds a path of one run"
+			return "the draft holds a path from one run"
 		case isPrivateHost(w):
-			return "the draft names a host of a private network"
+			return "the draft names a host in a private network"
 		}
 	}
 	return ""

@@ -93,7 +93,7 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 					if got := string(up.lastRequest(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
 						t.Errorf("request above the limit: the upstream got %.600s, want [one] exactly once and no [two]", got)
 					}
-					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
+					if n := strings.Count(log.String(), "a conversation exceeds an inspection limit"); n != 1 {
 						t.Errorf("the log reports the limit %d times, want once: %s", n, log.String())
 					}
 					if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {

@@ -154,7 +154,7 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 		return newAPIError(d, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	if errors.Is(*err, os.ErrDeadlineExceeded) {
-		return newAPIError(d, http.StatusRequestTimeout, "no byte of the request body came within limits.client_write_timeout; send the request again")
+		return newAPIError(d, http.StatusRequestTimeout, "the request body stalled for limits.client_write_timeout; send the request again")
 	}
 	return newAPIError(d, http.StatusBadRequest, "the request body ended early")
 }

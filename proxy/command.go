@@ -87,7 +87,7 @@ func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
 	}
-	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
+	return idOf(l) + " is not shown: the lesson holds a delimiter from precept's blocks"
 }
 
 func quarantineNotice(all ...*lesson.Lesson) []string {
@@ -151,9 +151,9 @@ func (req lessonsRequest) explain(err error) (text, result string) {
 	case errors.Is(err, bank.ErrTenantLessons):
 		return bank.ErrTenantLessons.Error() + ".", "refused"
 	case errors.Is(err, bank.ErrTooMany):
-		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
+		return "you wrote too many lessons within the hour, or too many wait for a person; try again later, or delete some.", "refused"
 	}
 	req.shared.opts.Metrics.FailedOpen(label.StepWritCommand)
-	req.log.Warn("lesson of an agent could not be written; the agent was asked to try again", "error", err)
+	req.log.Warn("an agent's lesson could not be written; the agent was asked to try again", "error", err)
 	return "the lessons cannot be written at present; try again later.", "failed"
 }

@@ -165,6 +165,6 @@ func (q *commandQueue) send(job commandJob, answers []string) {
 	defer cancel()
 	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWritCommand)
-		q.lessons.opts.logOf(job.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
+		q.lessons.opts.logOf(job.request).Warn("answers to an agent's commands could not be stored; the agent gets no answer", "error", err)
 	}
 }

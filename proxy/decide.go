@@ -78,7 +78,7 @@ func (t *turn) replayBlocks() {
 		if t.in.body.exceededLimit == label.UninspectedItems {
 			limit = "limits.items"
 		}
-		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
+		t.log().Warn("a conversation exceeds an inspection limit and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
 	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
 	if !side { // a side request keeps all rules file sections

@@ -102,7 +102,7 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswe
 		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: fault.Status, Error: fault.Advice}
 	}
 	if errors.Is(err, store.ErrNoSession) {
-		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples after its close"}
+		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples once it is closed"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(clientOf(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)

@@ -29,9 +29,8 @@ type hookAnswer struct {
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
-// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. Each configured secret belongs to a tenant. The secret
-// that matches the delivery's signature, and not the payload, decides the tenant. The service shows the answer to the
-// webhook's owner.
+// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The secret that signed the delivery decides the tenant,
+// whatever the payload says. The service shows the answer to the webhook's owner.
 func (p *Proxy) serveHook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
@@ -39,7 +38,7 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	case !known:
 		return newAPIError(wire.NoDialect, http.StatusNotFound, "precept takes webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
 	case len(secrets) == 0:
-		return newAPIError(wire.NoDialect, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the secret of the webhook to the configuration of precept")
+		return newAPIError(wire.NoDialect, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the webhook's secret to precept's configuration")
 	}
 	count := func(result label.HookResult) {
 		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
@@ -48,12 +47,12 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	unauthorized := func() error {
 		count(label.HookUnauthorized)
 		p.refusedHooks.warn(log, service, now)
-		return newAPIError(wire.NoDialect, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
+		return newAPIError(wire.NoDialect, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the webhook's secret with precept's configuration")
 	}
 	if !hooks.HasSignature(service, header) {
 		return unauthorized()
 	}
-	body, err := bodyOf(c, maxHookBytes, "the body of a webhook may have 8 MiB; send fewer kinds of events")
+	body, err := bodyOf(c, maxHookBytes, "a webhook body may have at most 8 MiB; send fewer event types")
 	if err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	if !r.lastWarning.IsZero() && now.Sub(r.lastWarning) < warningInterval {
 		return
 	}
-	log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets",
+	log.Warn("a webhook was refused: no configured secret signed it; compare the secrets",
 		"service", service, "key", "hooks."+string(service), "refused", r.count)
 	r.lastWarning, r.count = now, 0
 }

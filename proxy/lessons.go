@@ -88,7 +88,7 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 	return nil, nil, errNoLesson
 }
 
-var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
+var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the agent's lessons")
 
 // bookCache caches the bank's lessons, because agents may ask often. A write on this server is visible to the next
 // read, a write on another server within maxBookAge.
@@ -171,7 +171,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	from := 0
 	if after := c.QueryParam("after"); after != "" {
 		if from = 1 + slices.IndexFunc(all, func(v apiLesson) bool { return v.ID == after }); from == 0 {
-			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "after names no lesson of this agent; take next of the page before")
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "after names none of this agent's lessons; use next from the previous page")
 		}
 	}
 	page := all[from:min(from+limit, len(all))]
@@ -330,7 +330,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 		return newAPIError(wire.NoDialect, http.StatusTooManyRequests, err.Error())
 	}
 	req.shared.opts.Metrics.FailedOpen(label.StepLessons)
-	req.log.Warn("a lesson of an agent could not be written; the client got a 503", "error", err)
+	req.log.Warn("an agent's lesson could not be written; the client got a 503", "error", err)
 	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 

@@ -29,7 +29,7 @@ type lessonBody struct {
 
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var posted lessonBody
-	body, err := bodyOf(c, maxLessonBytes, "the body of a lesson may have 256 KiB")
+	body, err := bodyOf(c, maxLessonBytes, "a lesson body may have at most 256 KiB")
 	if err != nil {
 		return posted, err
 	}
@@ -46,7 +46,7 @@ func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		lower := strings.ToLower(key) // encoding/json ignores key case
 		if near := spell.Suggest(lower, names); near != "" && near != lower {
-			return newAPIError(wire.NoDialect, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a key of a lesson; did you mean "+near+"?")
+			return newAPIError(wire.NoDialect, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a lesson key; did you mean "+near+"?")
 		}
 	}
 	return nil

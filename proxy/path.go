@@ -214,12 +214,12 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {
-			p.opts.log(w).Warn("a base URL of an agent has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
+			p.opts.log(w).Warn("an agent's base URL has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
 		}
 	}
 	if value := session.UnknownLearnValue(r.Header); value != "" {
 		if value, isNew := p.unknownLearns.add(value); isNew {
-			p.opts.log(w).Warn("the header Precept-Learn of a request has an unknown value, so the request is not stored; send off or on", "value", value)
+			p.opts.log(w).Warn("the request header Precept-Learn has an unknown value, so the request is not stored; send off or on", "value", value)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}
 	upstream := set.target(api, form.Upstream)
 	if upstream == nil {
-		return in, out, newAPIError(api, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
+		return in, out, newAPIError(api, http.StatusBadGateway, "the path names an upstream that is not configured; use a name from upstreams in the configuration")
 	}
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
 		return in, out, newAPIError(api, http.StatusRequestEntityTooLarge, tooLarge)

@@ -110,7 +110,7 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 		who.restrict(&claim)
 		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
 		if writes && (claim.LearnOff || !set.mayLearn(&who, claim.Agent)) {
-			return newAPIError(wire.NoDialect, http.StatusForbidden, "learning is off for this agent, so no lesson of the agent is stored")
+			return newAPIError(wire.NoDialect, http.StatusForbidden, "learning is off for this agent, so the agent's lessons are not stored")
 		}
 		return handle(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
 	}

@@ -88,7 +88,7 @@ func (t *target) failureAnswer(err error, reached stage) (status int, message st
 	case errors.As(err, &bad):
 		return http.StatusBadGateway, up.name + " " + string(bad)
 	case errors.Is(err, errProxy):
-		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
+		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY in precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
 	case via != nil && errors.As(err, &refused):
 		return refused.failureAnswer(t, via)
 	case via != nil && errors.As(err, &op) && (op.Op == "proxyconnect" || op.Op == "socks connect"):
@@ -117,7 +117,7 @@ func viaText(via *hop) string {
 
 func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	host, status := t.base.Hostname(), http.StatusBadGateway
-	remedy := "ask the operator of the proxy to allow this host, or list the host in NO_PROXY"
+	remedy := "ask the proxy's operator to allow this host, or list the host in NO_PROXY"
 	switch e.status {
 	case http.StatusProxyAuthRequired, http.StatusUnauthorized:
 		remedy = "put user and password into " + via.setting + " (http://user:password@host:port)"
@@ -139,7 +139,7 @@ func (h *hop) noTunnel(err error) (int, string) {
 	if isClosed(err) {
 		return http.StatusBadGateway, h.name + " closed the connection without an answer to CONNECT; check " + h.setting
 	}
-	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
+	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names a proxy's port"
 }
 
 // dialFailure returns the answer for a hop that accepts no connection.
@@ -158,17 +158,17 @@ func dialFailure(h *hop, err error) (int, string) {
 	}
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return answer(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or the DNS of this machine; where only a proxy knows the name, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or this machine's DNS; where only a proxy knows the name, set HTTPS_PROXY")
 	case errors.As(err, &dns):
-		return answer(http.StatusBadGateway, "the DNS server does not answer", "check the DNS of this machine; where a proxy is required, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "the DNS server does not answer", "check this machine's DNS; where a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.ECONNREFUSED):
 		return answer(http.StatusBadGateway, "connection refused", "start the server, or correct the port in "+h.setting)
 	case isErrno(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
 		return answer(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.EACCES, syscall.EPERM):
-		return answer(http.StatusBadGateway, "this machine forbids the connection", "check its firewall or sandbox")
+		return answer(http.StatusBadGateway, "this machine forbids the connection", "check the firewall or sandbox")
 	case isErrno(syscall.EMFILE, syscall.ENFILE):
-		return answer(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit of open files (ulimit -n, LimitNOFILE)")
+		return answer(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit on open files (ulimit -n, LimitNOFILE)")
 	case isErrno(syscall.EADDRNOTAVAIL):
 		return answer(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use up the ports")
 	case isTimeout(err):
@@ -195,11 +195,11 @@ func tlsFailure(err error, h *hop) (fact, remedy string) {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "does not speak TLS on this port", "write http:// in " + h.setting + ", or correct the port"
 	case errors.As(err, &authority):
-		return "has a certificate of an unknown authority", "put the authority's certificate into the file that SSL_CERT_FILE names (docs/OPERATIONS.md), also for a proxy that opens TLS"
+		return "has a certificate from an unknown authority", "put the authority's certificate into the file that SSL_CERT_FILE names (docs/OPERATIONS.md), also for a proxy that opens TLS"
 	case errors.As(err, &host):
 		return "has a certificate for another host", "correct the host in " + h.setting + ", or the certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "has a certificate that is expired or not yet valid", "renew the certificate, or correct the clock of this machine"
+		return "has a certificate that is expired or not yet valid", "renew the certificate, or correct this machine's clock"
 	case errors.As(err, &verify):
 		return "has an invalid certificate", "check the certificate, and SSL_CERT_FILE"
 	case errors.As(err, &alert) && alert.Op == "remote error": // Err is a crypto/tls text
@@ -217,15 +217,15 @@ func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	case reached == stageTLS:
 		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and that the server accepts TLS 1.2 or newer" + viaText(via)
 	case isClosed(err):
-		return "closed the connection before it answered; try again, and read the log of the upstream if the failure recurs" + viaText(via)
+		return "closed the connection before it answered; try again, and read the upstream's log if the failure recurs" + viaText(via)
 	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types
 		return "gave the request up before it answered (HTTP/2); try again"
 	case strings.Contains(text, "response headers exceeded"):
-		return "sent response headers of more than 1 MiB"
+		return "sent more than 1 MiB of response headers"
 	case strings.Contains(text, `malformed HTTP response "\x15\x03`): // a TLS alert
 		return "speaks TLS on this port; write https:// in " + up.setting + ", or correct the port"
 	}
-	return "sent a malformed HTTP response; check that " + up.setting + " names the port of an HTTP server" + viaText(via)
+	return "sent a malformed HTTP response; check that " + up.setting + " names an HTTP server's port" + viaText(via)
 }
 
 func isClosed(err error) bool {
@@ -353,7 +353,7 @@ func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func()
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:
-		t.outages.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
+		t.outages.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards the answers")
 	case status == http.StatusTooManyRequests: // neither continues nor ends an outage
 	case t.outages.failureStreak.Load() > 0 && t.outages.failureStreak.Swap(0) > 0: // only one of two concurrent answers ends the outage
 		t.outages.logRecovery(log, t, now)

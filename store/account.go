@@ -12,7 +12,7 @@ import (
 // Account counts a data directory's exchanges since the directory was first used.
 type Account = outbox.Account
 
-var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
+var errOldSpool = errors.New("exchanges wait in an earlier release's spool: start precept serve, which moves them to the outbox") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the current account; ok is false if there is no outbox.
 func (s *Store) Account() (a Account, ok bool) {

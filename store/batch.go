@@ -259,7 +259,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	}
 }
 
-var errInvalidDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
+var errInvalidDocument = errors.New("a document in the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
 // decodeDocument adds the parts in an outbox row's document to the batch.
 func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {

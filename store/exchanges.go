@@ -50,7 +50,7 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 		NumCounters: max(10*size/(8*exchangeCost), 100), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cache of exchanges: %w", err)
+		return nil, fmt.Errorf("exchange cache: %w", err)
 	}
 	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), ttl: maxTTL, openDocs: newOpenDocuments(openBytes)}
 	if shared {

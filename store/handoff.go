@@ -151,7 +151,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.Signals.Quota.Add(signals)
 	}
 	h.deps.onFailure(label.StepOutbox, fmt.Errorf(
-		"%w: %s is reached, and %d new exchanges and %d entries of implicit feedback were dropped; repair the store, or raise %s",
+		"%w: %s is reached, and %d new exchanges and %d implicit feedback entries were dropped; repair the store, or raise %s",
 		errOutboxFull, limit, exchanges, signals, limit))
 }
 

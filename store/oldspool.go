@@ -90,7 +90,7 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("take the spool of the previous release into the outbox: %w", err)
+		return fmt.Errorf("move the previous release's spool into the outbox: %w", err)
 	}
 	if err := errors.Join(box.EndOpenTurns(), box.SetNote(spoolNote, spoolDone), os.RemoveAll(dir)); err != nil {
 		return err

@@ -111,15 +111,15 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	f.backend.failWrites()
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.deliver()
-	_, uncertain := f.store.Acquire(t.Context(), tenantA, session.ID{9})
-	checkEqual(t, "a session that does not exist is uncertain", uncertain, false)
+	_, late := f.store.Acquire(t.Context(), tenantA, session.ID{9})
+	checkEqual(t, "a session that does not exist is uncertain", late, false)
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
-	_, uncertain = f.store.Acquire(t.Context(), tenantA, id)
-	checkEqual(t, "the undelivered session is uncertain after the restart", uncertain, true)
+	_, late = f.store.Acquire(t.Context(), tenantA, id)
+	checkEqual(t, "the undelivered session is uncertain after the restart", late, true)
 	f.deliverFor(time.Second)
-	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
-	if ses == nil || uncertain {
-		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
+	ses, late := f.store.Acquire(t.Context(), tenantA, id)
+	if ses == nil || late {
+		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, late)
 	}
 	f.store.Release(ses, store.Unchanged)
 }

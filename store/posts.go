@@ -58,7 +58,7 @@ type Owners struct {
 // reached the entry limit.
 func LimitAdvice(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
-		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
+		return "this session or run already has limits.feedback entries; to correct an entry, post the entry's id again", true
 	}
 	if errors.Is(err, session.ErrParkingFull) {
 		return "too much feedback is parked for sessions and replies that precept has not seen yet; post the feedback again after the reply", true
@@ -295,7 +295,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		}
 		e = originalEntry(e, stored, ok)
 	}
-	// The session comes first: refused feedback must not count for the run or parent session.
+	// The session comes first: refused feedback must not count for the unit.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
 	if po.undoer.undo(ctx, s.erasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession

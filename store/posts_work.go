@@ -22,7 +22,7 @@ type WorkError struct {
 func (e *WorkError) Error() string { return e.Advice }
 
 func errNoWork(kind work.Kind) error {
-	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
+	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session in this tenant has it in a tool result; post the feedback by session_id or run_id"}
 }
 
 // parseWork returns the commit, branch or pull request in a post, as one group with one reference, or nil.
@@ -36,10 +36,10 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 		advice = "commit is not a hash of 7 to 64 hex digits; send the hash as git prints it"
 	case p.Branch != "":
 		ref, ok = work.BranchRef(p.Branch, "")
-		advice = "branch is not the name of a branch; send the name without the remote, such as fix/login"
+		advice = "branch is not a branch name; send the name without the remote, such as fix/login"
 	case p.PullRequest != "":
 		ref, ok = work.ParsePullRequest(p.PullRequest)
-		advice = "pull_request is not the address of a pull request; send its URL, or repository and number such as acme/shop#12"
+		advice = "pull_request is not a pull request address; send the URL, or repository and number such as acme/shop#12"
 	default:
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref
 			}
 		}
 		if n := countCommits(commits); ref.Kind == work.Commit && n > 1 {
-			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: its hash begins the hashes of %d commits; send more digits", n)}
+			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: the hash prefix fits %d commits; send more digits", n)}
 		}
 	}
 	if len(list) == 0 {

@@ -41,13 +41,13 @@ func (d Definition) String() string {
 func ParseDefinition(text string) (d Definition, err error) {
 	tiers, age, _ := strings.Cut(text, "@")
 	if d.CloseAfter, err = time.ParseDuration(age); err != nil {
-		return Definition{}, fmt.Errorf("feedback: the definition of reward %q has no valid age; write a definition like %q", text, Definition{CloseAfter: 24 * time.Hour})
+		return Definition{}, fmt.Errorf("feedback: the reward definition %q has no valid age; write a definition like %q", text, Definition{CloseAfter: 24 * time.Hour})
 	}
 	tiers, d.Sentiment = strings.CutSuffix(tiers, sentimentSuffix)
 	for word := range strings.SplitSeq(tiers, ">") {
 		i := slices.Index(tierNames(), word)
 		if i < 0 {
-			return Definition{}, fmt.Errorf("feedback: the definition of reward %q names the unknown tier %q; the tiers are %s", text, word, strings.Join(tierNames(), ", "))
+			return Definition{}, fmt.Errorf("feedback: the reward definition %q names the unknown tier %q; the tiers are %s", text, word, strings.Join(tierNames(), ", "))
 		}
 		d.Tiers = append(d.Tiers, i+1)
 	}

@@ -157,10 +157,10 @@ func TestParseRefusesContradictoryPosts(t *testing.T) {
 		`"type":"approval","score":0`:               "type approval means score 1, but score is 0; leave score out, or send type score",
 		`"type":"rejection","score":1`:              "type rejection means score 0, but score is 1; leave score out, or send type score",
 		`"type":"approval","score":0.4`:             "type approval means score 1, but score is 0.4; leave score out, or send type score",
-		`"score":1,"quality_label":"poor"`:          "quality_label poor contradicts score 1; leave one of them out, or correct it",
-		`"score":0.25,"quality_label":"good"`:       "quality_label good contradicts score 0.25; leave one of them out, or correct it",
-		`"type":"approval","quality_label":"poor"`:  "quality_label poor contradicts type approval; leave one of them out, or correct it",
-		`"type":"rejection","quality_label":"good"`: "quality_label good contradicts type rejection; leave one of them out, or correct it",
+		`"score":1,"quality_label":"poor"`:          "quality_label poor contradicts score 1; leave one out, or correct it",
+		`"score":0.25,"quality_label":"good"`:       "quality_label good contradicts score 0.25; leave one out, or correct it",
+		`"type":"approval","quality_label":"poor"`:  "quality_label poor contradicts type approval; leave one out, or correct it",
+		`"type":"rejection","quality_label":"good"`: "quality_label good contradicts type rejection; leave one out, or correct it",
 	} {
 		_, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err == nil || err.Error() != want {

@@ -29,7 +29,7 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return nil, nil, false, errors.New("the body is empty: send one feedback object or an array of them")
+		return nil, nil, false, errors.New("the body is empty: send one feedback object or an array")
 	case !utf8.Valid(body):
 		return nil, nil, false, errors.New("the body is not UTF-8; encode the feedback as UTF-8")
 	case body[0] == '[':
@@ -122,11 +122,11 @@ func (p *Post) checkTarget() error {
 	}
 	switch len(named) {
 	case 0:
-		return errors.New("name the subject of the feedback with exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
+		return errors.New("the feedback's subject is missing; name exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
 	case 1:
 		return nil
 	}
-	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
+	return fmt.Errorf("%s are given; give exactly one", strings.Join(named, " and "))
 }
 
 // setScore sets type and score. Every type but score implies a score, and so does a quality label alone. A given score
@@ -140,7 +140,7 @@ func (p *Post) setScore(score float64, scored bool) error {
 	case p.Entry.Type == "" && p.Entry.Label != "":
 		p.Entry.Type, p.Entry.Score = TypeScore, scoreOfLabel(p.Entry.Label)
 	case p.Entry.Type == "":
-		return errors.New("state the feedback with one of: type approval, rejection, correction or score, a score, or a quality_label")
+		return errors.New("the rating is missing; send a type (approval, rejection, correction or score), a score, or a quality_label")
 	default:
 		p.Entry.Score = ScoreOf(p.Entry.Type)
 		if scored && (p.Entry.Score == 1 && score < 0.5 || p.Entry.Score == 0 && score > 0.5) {
@@ -148,7 +148,7 @@ func (p *Post) setScore(score float64, scored bool) error {
 		}
 	}
 	if p.Entry.Label == labelGood && p.Entry.Score < 0.5 || p.Entry.Label == labelPoor && p.Entry.Score > 0.5 {
-		return fmt.Errorf("quality_label %s contradicts %s; leave one of them out, or correct it", p.Entry.Label, p.ratingText(scored))
+		return fmt.Errorf("quality_label %s contradicts %s; leave one out, or correct it", p.Entry.Label, p.ratingText(scored))
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ func Advices() []Advice {
 		{ProvenHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
 		{TrialHelps, "Approve the lesson, to withhold it less often."},
 		{TrialHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
-		{Helps, "Keep the lesson; one in ten of these verdicts may be wrong."},
-		{Harms, "Pause the lesson and read its text; one in ten of these verdicts may be wrong."},
-		{NoEffect, "Retire the lesson to save its tokens, or narrow its trigger."},
+		{Helps, "Keep the lesson; one in ten such verdicts may be wrong."},
+		{Harms, "Pause the lesson and read the text; one in ten such verdicts may be wrong."},
+		{NoEffect, "Retire the lesson to save the tokens, or narrow the trigger."},
 		{LikelyHelps, "Wait: the chooser's model predicts help, and the experiment does not prove it yet."},
 		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, and the experiment does not prove it yet."},
 		{Benched, "Read the lesson, then rewrite or retire it: the chooser expects harm and rarely picks the lesson."},
@@ -42,7 +42,7 @@ func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
 	case r.harmedAsPresented():
-		return "The lesson has another presentation now, with its own row. " + next
+		return "The lesson has another presentation now, in a separate row. " + next
 	case r.Trial == running && r.Verdict == Unproven:
 		return waitForTrial
 	case r.Trial == running:

@@ -35,7 +35,7 @@ func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
-		return fmt.Errorf("read a row of the report: %w", err)
+		return fmt.Errorf("read a report row: %w", err)
 	}
 	if r.Effect == nil {
 		r.Lo, r.Hi = nil, nil
@@ -47,7 +47,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
-		return fmt.Errorf("read the report's row of all lessons: %w", err)
+		return fmt.Errorf("read the report's row for all lessons: %w", err)
 	}
 	if g.Effect == nil {
 		g.Lo, g.Hi = nil, nil

@@ -112,7 +112,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
 		fmt.Sprintf("  checks    assignment e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("  late      %d of the rewarded sessions got the reward after the closing; assignment e %.3g", r.Late, r.LateReporting.EValue))
+		out = append(out, fmt.Sprintf("  late      %d sessions were rewarded after closing; assignment e %.3g", r.Late, r.LateReporting.EValue))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "  all       "+r.AllSessions.Sentence())
@@ -193,4 +193,4 @@ func formatOptional(format string, x *float64, units float64) string {
 }
 
 // ErrNoLesson is the error for a lesson without a row.
-var ErrNoLesson = errors.New("the report has no row of the lesson")
+var ErrNoLesson = errors.New("the report has no row for the lesson")

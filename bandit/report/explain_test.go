@@ -140,7 +140,7 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 	in.Explain = "fresh"
 	for matched, want := range map[int]string{
 		0: "none arrive",
-		7: "7 open sessions matched and do not count yet. A session counts at the age of reward.close_after (24h). `precept report --provisional --explain fresh`",
+		7: "7 open sessions matched and do not count yet. A session counts at the age reward.close_after (24h). `precept report --provisional --explain fresh`",
 	} {
 		r := report.Build(in)
 		r.Open = &report.OpenSessions{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}

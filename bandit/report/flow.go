@@ -23,7 +23,7 @@ type Flow struct {
 	Unmatched     int64      `json:"unmatched"`        // sessions without a match
 	Rewarded      int64      `json:"rewarded"`         // part of in_experiment
 	Unrewarded    int64      `json:"unrewarded"`       // part of in_experiment
-	Members       int64      `json:"members"`          // further closed sessions, each counted with its run or parent session
+	Members       int64      `json:"members"`          // further closed sessions, each counted with the run or parent session
 }
 
 // Excluded is how many sessions one reason excluded from the experiment.
@@ -71,11 +71,11 @@ func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	case trial.ExcludedLate:
 		return "late look-up", "The store did not answer in time, so earlier decisions about the session were unknown."
 	case trial.ExcludedKeys:
-		return "unknown keys", "The replica did not know the keys of the fleet, so the random assignments of the other replicas were unknown."
+		return "unknown keys", "The replica did not know the fleet's keys, so the other replicas' random assignments were unknown."
 	case trial.ExcludedImport:
 		return "imported", "The conversation was imported."
 	case trial.ExcludedMember:
-		return "member of a run", "The run or the parent session counts once for all its sessions."
+		return "member of a run", "The run or the parent session counts once for all sessions in it."
 	case trial.ExcludedUnknown:
 	}
 	return "unknown reason", "An earlier release excluded the session and stored no reason."
@@ -88,7 +88,7 @@ func (r *Report) FlowSentence() string {
 		return ""
 	}
 	if r.Window != "" {
-		title = "Sessions of all time"
+		title = "Sessions from all time"
 	}
 	if r.Provisional {
 		closed = "closed or open"
@@ -115,7 +115,7 @@ func (f *Flow) Groups() (list []string) {
 		list = append(list, text+fmt.Sprintf("%s without a match; with a reward: %s", Grouped(f.Unmatched), Grouped(f.Rewarded)))
 	}
 	if f.Members > 0 {
-		list = append(list, "further sessions, each counted with its run or parent session: "+Grouped(f.Members))
+		list = append(list, "further sessions, each counted with the run or parent session: "+Grouped(f.Members))
 	}
 	return list
 }

@@ -61,7 +61,7 @@ func (g *Goal) setDefaults() error {
 	switch {
 	case g.Picks != 0 && g.DetectableEffect != 0:
 		return errors.New(
-			"a planned trial has a number of picks, or an effect to detect; ask for one of them",
+			"a planned trial has a number of picks, or an effect to detect; give only one",
 		)
 	case g.Picks < 0 || g.Picks == 0 && !isShare(g.DetectableEffect):
 		return errors.New(
@@ -167,7 +167,7 @@ func (f *Forecast) Text() []string {
 	}
 	out := []string{
 		fmt.Sprintf(
-			"A trial of %s: %d %s, %.0f%% of them withheld; then one look ends the trial.",
+			"A trial of %s: %d %s, %.0f%% withheld; then one look ends the trial.",
 			f.Slug, f.Picks, kind, 100*f.Epsilon,
 		),
 		fmt.Sprintf(
@@ -175,7 +175,7 @@ func (f *Forecast) Text() []string {
 			object, 100*f.DetectableEffect, 100*f.Power, f.Level, f.PlannedTrials,
 		),
 		fmt.Sprintf(
-			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
+			"The interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
 			100*f.Width, 100*f.AnytimeWidth,
 		),
 	}
@@ -190,12 +190,12 @@ func (f *Forecast) Text() []string {
 		)
 	}
 	cost := fmt.Sprintf(
-		"withheld from about %.0f of them, at the cost of the reward of %.1f sessions (%.1f more than without the trial)",
+		"withheld from about %.0f sessions, which costs the reward of %.1f sessions (%.1f more than without the trial)",
 		f.Withheld, f.Reward, f.ExtraCost,
 	)
 	if f.BelievedEffect <= 0 {
 		cost = fmt.Sprintf(
-			"given to about %.0f of them, at the cost of the reward of %.1f sessions",
+			"given to about %.0f sessions, which costs the reward of %.1f sessions",
 			float64(f.Sessions)-f.Withheld, -f.BelievedEffect*(float64(f.Sessions)-f.Withheld),
 		)
 	}

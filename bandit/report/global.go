@@ -78,7 +78,7 @@ func (g *Global) RulesNote() string {
 	if g.MeasuredRules == 1 {
 		verb = "session with a match carries"
 	}
-	return fmt.Sprintf("%d %s a measured section of a rules file, and count for the sections and for each lesson, but not in the comparison of all lessons with control.", g.MeasuredRules, verb)
+	return fmt.Sprintf("%d %s a measured rules file section, and count for the sections and for each lesson, but not in the comparison of all lessons with control.", g.MeasuredRules, verb)
 }
 
 func newSpending(s trial.Spending) Spending {

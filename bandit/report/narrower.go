@@ -73,7 +73,7 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 		a.OffReason = "the lesson changes which sessions have a reward, or the random assignment is broken"
 		return a
 	case math.Abs(s.Dissimilarity()) > maxDissimilarity:
-		a.OffReason = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
+		a.OffReason = "the lesson changes the outcomes differently in sessions with and without a reward"
 		return a
 	case !trial.EnoughForInterval(s.M1+s.M0, s.M1, s.M0):
 		return a
@@ -99,7 +99,7 @@ func (a *AllSessions) Sentence() string {
 	if less := math.Round(100 * a.Gain); less > 0 {
 		s += fmt.Sprintf("; %.0f%% less variance", less)
 	}
-	return fmt.Sprintf("%s points with the outcomes of sessions without a reward (%s); no verdict uses this estimate",
+	return fmt.Sprintf("%s points with the outcomes in unrewarded sessions (%s); no verdict uses this estimate",
 		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s)
 }
 
@@ -116,7 +116,7 @@ func (r *Row) Sources() (out []string) {
 		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")
 	}
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("%d of %d rewards came after the closing.", r.Late, r.Rewarded))
+		out = append(out, fmt.Sprintf("%d of %d rewards came after the close.", r.Late, r.Rewarded))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "All sessions: "+r.AllSessions.Sentence()+".")

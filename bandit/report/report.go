@@ -81,7 +81,7 @@ func (o *OpenSessions) String() string {
 	}
 	text += o.closes()
 	if o.NTreated+o.NControl > 0 {
-		text += fmt.Sprintf(" Provisional: %d rewarded with a match, %d of them control.", o.NTreated+o.NControl, o.NControl)
+		text += fmt.Sprintf(" Provisional: %d rewarded with a match, including %d control.", o.NTreated+o.NControl, o.NControl)
 	}
 	return text
 }
@@ -89,7 +89,7 @@ func (o *OpenSessions) String() string {
 func (o *OpenSessions) closes() string {
 	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
-		return fmt.Sprintf(" A session counts at the age of reward.close_after (%s).", age)
+		return fmt.Sprintf(" A session counts at the age reward.close_after (%s).", age)
 	}
 	return fmt.Sprintf(" The first session closes at %s and then counts (reward.close_after = %s).", o.FirstCloses.UTC().Format("2006-01-02 15:04 UTC"), age)
 }
@@ -191,7 +191,7 @@ type Row struct {
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
 	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
 	Rewarded       int64          `json:"told"`         // n_injected plus n_withheld
-	Late           int64          `json:"late_rewards"` // sessions in told without a reward at close that got one later
+	Late           int64          `json:"late_rewards"` // part of told: sessions without a reward at close that got one later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison

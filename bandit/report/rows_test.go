@@ -27,11 +27,11 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		want   []string
 	}{
 		"all picks rewarded":      {usual, 0, 0.45, []string{"more traffic"}},
-		"74% rewarded":            {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
+		"74% rewarded":            {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of picks have a reward", "more traffic"}},
 		"75% rewarded":            {withoutRewards(132, 33), 0, 0.45, []string{"more traffic"}},
 		"picked in 5%":            {usual, 9500, 0.45, []string{"more traffic"}},
-		"picked in just below 5%": {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
-		"picked in 1%":            {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
+		"picked in just below 5%": {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of sessions"}},
+		"picked in 1%":            {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of sessions"}},
 		"small holdout":           {armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()

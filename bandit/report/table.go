@@ -152,9 +152,9 @@ func (t table) row(name, verdict, effect, axis, counts string) {
 }
 
 func (t table) head(r Report) {
-	title := "Effect of lessons, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
+	title := "Lesson effects, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
 	if r.Window != "" {
-		title += ", sessions of the last " + r.Window
+		title += ", sessions in the last " + r.Window
 	}
 	if r.Provisional {
 		title += ", PROVISIONAL (with open sessions)"
@@ -182,12 +182,10 @@ func (t table) head(r Report) {
 		t.sentence("Holdout: %s, %s", r.Holdout, note)
 	}
 	t.sentence(
-		"effect: mean reward of the sessions with the lesson minus mean reward of the sessions in which the lesson " +
-			"was withheld at random, in points of 100. In brackets: the 95%% interval of the effect, valid " +
-			"however often you read the report.",
+		"effect: mean reward with the lesson minus mean reward in sessions where the lesson was withheld at random, in points of 100. In brackets: the 95%% interval, valid however often you read the report.",
 	)
 	t.sentence(
-		"sessions: rewarded sessions with the lesson / in which the lesson was withheld. The first row compares " +
+		"sessions: rewarded sessions with the lesson / with the lesson withheld. The first row compares " +
 			"treated sessions / control sessions; a control session gets no lesson at all.",
 	)
 	fmt.Fprintln(t.w)
@@ -200,7 +198,7 @@ func (t table) head(r Report) {
 // objective.
 func objectives() map[string]string {
 	return map[string]string{
-		"raw":    "which picks the lessons whose sessions succeed most, even if these sessions are only easier: the choice is biased, the effects are not",
+		"raw":    "which picks the lessons with the most successful sessions, even if these sessions are only easier: the choice is biased, the effects are not",
 		"random": "a pure experiment: the chooser uses no learned effects",
 		"all":    "every match: the chooser uses no learned effects",
 	}
@@ -250,7 +248,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, r.Note)
 	}
 	otherText := map[string]string{
-		stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank",
+		stateEdited: "an earlier text", stateRemoved: "no longer in the bank",
 		stateOldPresentation: "the same text, presented in another way",
 	}[r.State]
 	if otherText != "" {
@@ -285,11 +283,11 @@ func (t table) notes(r Row) {
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
 		notes = append(notes, fmt.Sprintf(
-			"the upstream refused %d sessions with the lesson, %d in which the lesson was withheld", r.RefusedWith, r.RefusedWithout,
+			"the upstream refused %d sessions with the lesson, %d with the lesson withheld", r.RefusedWith, r.RefusedWithout,
 		))
 	}
 	if r.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d of the rewards came after the close", r.Late))
+		notes = append(notes, fmt.Sprintf("%d rewards came after the close", r.Late))
 	}
 	if r.WorstLo != nil && r.WorstHi != nil {
 		notes = append(notes, "the bounds are the smallest and the largest possible effect")
@@ -355,7 +353,7 @@ func (t table) foot(r Report, shown []Row) {
 	}
 	if !r.Reporting.OK {
 		t.sentence(
-			"WARNING: sessions with lessons and sessions without lessons differ in how many have a reward, or in the source of the reward, more than chance explains (e-value %.3g).",
+			"WARNING: sessions with lessons and sessions without lessons differ in how many have a reward, or in the reward source, more than chance explains (e-value %.3g).",
 			r.Reporting.EValue,
 		)
 	}
@@ -376,9 +374,9 @@ func (t table) foot(r Report, shown []Row) {
 	if r.PlannedTrials.Planned > 0 {
 		t.sentence(
 			"Planned trials: %d, of which %d had their one look (the evaluation after the last planned pick). "+
-				"Of the rows called \"proven in trial\" one in twenty may be wrong.",
+				"One in twenty rows called \"proven in trial\" may be wrong.",
 			r.PlannedTrials.Planned, r.PlannedTrials.Evaluated,
 		)
 	}
-	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. Rows called "likely" or "benched" are predictions of the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)
+	t.sentence(`One in twenty rows called "proven" may be wrong, whatever the lessons do; one in ten called "helps" or "harms" if a fifth of the lessons help, more if hardly any does. Rows called "likely" or "benched" are predictions by the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)
 }

@@ -80,7 +80,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"proven in trial: helps", "proven in trial: harms", "does not count before the last pick", "one look (p 0.00", "Planned trials: 6, of which 3 had their one look",
+		"proven in trial: helps", "proven in trial: harms", "it counts only after the last pick", "one look (p 0.00", "Planned trials: 6, of which 3 had their one look",
 		"consider retiring it", "the lesson stays active like any other lesson",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {

@@ -123,9 +123,9 @@ func (r *Row) note(s trial.Stats) string {
 			return zero
 		}
 	case TrialHelps, TrialHarms:
-		return joinSentences("by one planned look; one in twenty of these rows may be wrong", r.ZeroNote())
+		return joinSentences("by one planned look; one in twenty such rows may be wrong", r.ZeroNote())
 	case Helps, Harms:
-		return joinSentences("one in ten of these rows may be wrong", r.ZeroNote())
+		return joinSentences("one in ten such rows may be wrong", r.ZeroNote())
 	case LikelyHelps, LikelyHarms:
 		return "by the chooser's model, not by the holdout"
 	case Benched:
@@ -161,13 +161,13 @@ func joinSentences(first, second string) string {
 
 func invalidReason(r *Row) string {
 	if !r.SRM.OK {
-		return fmt.Sprintf("the random assignment deviates from its probabilities (e-value %.3g)", r.SRM.EValue)
+		return fmt.Sprintf("the random assignment deviates from the set probabilities (e-value %.3g)", r.SRM.EValue)
 	}
 	if r.Reporting.OK {
-		return fmt.Sprintf("the lesson changes which sessions get a reward after the closing (e-value %.3g)", r.LateReporting.EValue)
+		return fmt.Sprintf("the lesson changes which sessions get a reward after closing (e-value %.3g)", r.LateReporting.EValue)
 	}
 	return fmt.Sprintf(
-		"the lesson changes which sessions have a reward, or the source of the reward (e-value %.3g)", r.Reporting.EValue,
+		"the lesson changes which sessions have a reward, or the reward source (e-value %.3g)", r.Reporting.EValue,
 	)
 }
 
@@ -193,7 +193,7 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:
-		return "its effect is below 1 point at best"
+		return "the effect is below 1 point at best"
 	case r.Rewarded >= retirePicks && p.Benched && b.benchedSince(l):
 		return "benched for 60 days"
 	case r.Rewarded > 0 && probabilityAbove(retireUseful, p) < retireChance:

@@ -77,7 +77,7 @@ func signedInterval(x, lo, hi float64) string {
 
 func (p *PlannedTrial) text() string {
 	s := fmt.Sprintf(
-		"trial of %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
+		"trial from %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
 	)
 	if p.Effect != nil {
 		if p.Outcome != "" {
@@ -87,7 +87,7 @@ func (p *PlannedTrial) text() string {
 	}
 	switch {
 	case !p.Evaluated && p.Effect != nil:
-		return s + ", which does not count before the last pick"
+		return s + "; it counts only after the last pick"
 	case !p.Evaluated:
 		return s
 	case p.Effect == nil:

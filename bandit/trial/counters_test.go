@@ -75,7 +75,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 }
 
-// NextDiscovery is the p-value at which one more test would be a discovery.
+// At the NextDiscovery p-value, one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64
@@ -109,7 +109,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	}
 }
 
-// A change to a clone does not change the original.
+// A clone is independent.
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -166,13 +166,12 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// Recent is the arm's rewarded picks per day, and ClosedPerDay all closed sessions per day. Both are averages over the
-// last 28 days, or over the days since the first pick or the first session in the counters if these are fewer.
+// A younger arm counts the days since the first day.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
-		recent, closed float64 // want from Recent and ClosedPerDay
+		recent, closed float64 // rates per day
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
@@ -246,7 +245,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// A correction, a negated contribution, lowers the counts.
+// Corrections count negatively.
 func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))
@@ -256,7 +255,7 @@ func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	if n := trial.CountRewards(slices.Concat(ds, trial.Negate(a.Contribution(1, 1)))); n != 0 {
 		t.Errorf("after the reward was withdrawn: CountRewards = %d, want 0", n)
 	}
-	ds = append(ds, trial.Delta{Key: key("a@1", trial.FieldRewarded, 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
+	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
 		t.Errorf("after adding an arm's counters with the same names: CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}

@@ -48,7 +48,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 }
 
-// A near miss contains a phrase, or all words in a phrase, but does not match.
+// A near miss contains a phrase, or all words of a phrase, but does not match.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -64,7 +64,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 		t.Errorf("result = %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
 	}
 	reasons := fmt.Sprintf("%v", r.NearMisses.MissingConditions)
-	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
+	for _, want := range []string{`all words in`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("near-miss reasons = %s, want one with %q", reasons, want)
 		}

@@ -46,7 +46,7 @@ func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map
 		words := sortedWords(strings.Join(q.Words, " "))
 		for _, k := range r.keywords {
 			if containsAll(words, k.words) {
-				addReason(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
+				addReason(k.slug, fmt.Sprintf("all words in %q occur, but not as this phrase", k.phrase))
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			case len(e.Obstacles) > 0:
 				addReason(e.Lesson.Slug, e.Obstacles[0], 2)
 			case e.Matches:
-				addReason(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
+				addReason(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or the block had no room", 1.5)
 			}
 		}
 		text.WriteString(strings.Join(q.Words, " ") + " ")
@@ -115,5 +115,5 @@ func describePhrase(phrase string, words, present []string) string {
 	if len(present) == len(words) {
 		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)
 	}
-	return fmt.Sprintf("nearest phrase %q: only %q of the phrase occurs", phrase, strings.Join(present, " "))
+	return fmt.Sprintf("nearest phrase %q: only %q occurs", phrase, strings.Join(present, " "))
 }

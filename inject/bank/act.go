@@ -124,7 +124,7 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	}
 	r.Lesson = revised
 	if revised.Slug != slug {
-		return c, r, newRefused(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
+		return c, r, newRefused(lesson.CodeInvalid, "slug", "a lesson's slug cannot change; write %s", slug)
 	}
 	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
@@ -276,7 +276,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 			return Change{}, asRefused(err)
 		}
 		if !IsName(name) || name != s.name(l) {
-			return Change{}, newRefused(lesson.CodeInvalid, "", "%q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
+			return Change{}, newRefused(lesson.CodeInvalid, "", "%q is not a lesson file name; the name must end in .md, and no part may start with a dot or an underscore", name)
 		}
 		others := s.withoutFile(name)
 		if r.Findings, err = b.checkLesson(others, l, nil); err != nil {

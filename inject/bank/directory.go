@@ -122,7 +122,7 @@ func (d Directory) writeLogAndIndex(c Change) error {
 // checkUnchanged returns ErrChanged if the current text differs from e.Old.
 func (d Directory) checkUnchanged(e Edit) error {
 	if !IsName(e.Name) {
-		return fmt.Errorf("%q is not a name of a lesson", e.Name)
+		return fmt.Errorf("%q is not a lesson file name", e.Name)
 	}
 	now, err := file.Read(d.path(e.Name))
 	if errors.Is(err, fs.ErrNotExist) && e.Old == nil {

@@ -144,7 +144,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 // draft returns the proposed lesson in quarantine, without claims about state, counts and approval.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.ActivateNow && p.Scope.Agent == "") {
-		return nil, newRefused(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
+		return nil, newRefused(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the agent's name")
 	}
 	proposed := p.Lesson
 	if p.Text != nil {

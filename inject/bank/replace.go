@@ -48,7 +48,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		n = 0
 		for name := range texts {
 			if !IsName(name) {
-				return Change{}, newRefused(lesson.CodeInvalid, "", "the bank holds %q, which is not a name of a lesson; nothing was written", name)
+				return Change{}, newRefused(lesson.CodeInvalid, "", "the bank holds %q, which is not a lesson file name; nothing was written", name)
 			}
 			if !strings.HasPrefix(name, Archive) {
 				n++

@@ -53,7 +53,7 @@ func Decode(r io.Reader) (Entry, error) {
 		return Entry{}, fmt.Errorf("read the entry: %w", err)
 	}
 	if len(raw) > maxInput {
-		return Entry{}, errors.New("the entry has more than 8 MiB; shorten its error")
+		return Entry{}, errors.New("the entry has more than 8 MiB; shorten the error")
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return Entry{}, errors.New(`standard input is empty; write {"intent_id": "...", "type": "test", ...} to standard input`)
@@ -68,7 +68,7 @@ func Decode(r io.Reader) (Entry, error) {
 	for _, m := range givenMembers {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
 		if at < 0 {
-			faults = append(faults, fmt.Errorf("%q is not a field of an entry; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
+			faults = append(faults, fmt.Errorf("%q is not an entry field; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
 			continue
 		}
 		switch text := fields[at].text; {
@@ -150,7 +150,7 @@ func (e *Entry) Validate() error {
 	for _, f := range e.fields() {
 		switch n := utf8.RuneCountInString(*f.text); {
 		case singleLine(*f.text) == "":
-			errs = append(errs, fmt.Errorf("%s is missing; every field of an entry is needed", f.name))
+			errs = append(errs, fmt.Errorf("%s is missing; an entry needs every field", f.name))
 		case n > f.maxChars:
 			errs = append(errs, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.maxChars))
 		}

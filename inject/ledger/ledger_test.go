@@ -348,7 +348,7 @@ func TestDecodeRefusesInvalidEntries(t *testing.T) {
 		"empty":            {"", "standard input is empty"},
 		"array":            {"[]", "not one JSON object"},
 		"two objects":      {good + good, "text follows"},
-		"unknown field":    {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not a field`},
+		"unknown field":    {strings.Replace(good, `"rule"`, `"severity":"x","rule"`, 1), `"severity" is not an entry field`},
 		"missing field":    {strings.Replace(good, `"cause":"c",`, "", 1), "cause is missing"},
 		"blank field":      {strings.Replace(good, `"c"`, `"  "`, 1), "cause is missing"},
 		"field twice":      {strings.Replace(good, `"cause":"c"`, `"cause":"c","cause":"d"`, 1), "cause appears twice"},

@@ -45,7 +45,7 @@ func (a Action) Inverse() Action {
 func (p TrialPlan) Validate() error {
 	isUnsetOrFraction := func(x float64) bool { return x == 0 || (x > 0 && x < 1) }
 	if !isUnsetOrFraction(p.Epsilon) || !isUnsetOrFraction(p.Until) {
-		return errors.New("the epsilon and the half-width of a trial lie between 0 and 1; 0.5 and 0.03 are usual")
+		return errors.New("a trial's epsilon and half-width must be between 0 and 1; 0.5 and 0.03 are usual")
 	}
 	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", p.Outcome, strings.Join(trial.OutcomeNames(), ", "))
@@ -55,7 +55,7 @@ func (p TrialPlan) Validate() error {
 		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
 	case p.Picks == 0:
 	case p.Until != 0:
-		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
+		return errors.New("a trial ends after a number of picks or at a half-width; give only one")
 	case minPicks > maxPicks:
 		return fmt.Errorf("a planned trial with the epsilon %v needs %d picks, more than %d; choose a larger epsilon", p.Epsilon, minPicks, maxPicks)
 	case p.Picks < minPicks || p.Picks > maxPicks:
@@ -95,7 +95,7 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 		return nil, fmt.Errorf("%s expired at %s; move expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
 	}
 	if plan.Outcome == trial.Recurrence.String() && !l.IsAboutError() {
-		return nil, fmt.Errorf("%s names no error, so its recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
+		return nil, fmt.Errorf("%s names no error, so recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
 	switch {
 	case a == Resume && l.State != Paused:

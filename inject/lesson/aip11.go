@@ -76,8 +76,8 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 	}
 	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
 	t.Tools, t.Models = list("tools"), list("models")
-	t.ErrorKinds = r.textList(prefix, own, "error_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of error (lower-case letters, digits, dashes)")
-	t.RequestKinds = r.textList(prefix, own, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of request (lower-case letters, digits, dashes)")
+	t.ErrorKinds = r.textList(prefix, own, "error_kinds", maxListEntries, maxPhraseChars, isTag, "an error kind (lower-case letters, digits, dashes)")
+	t.RequestKinds = r.textList(prefix, own, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a request kind (lower-case letters, digits, dashes)")
 	t.ByLikeness = r.flag(prefix, own, "like")
 }
 
@@ -179,5 +179,5 @@ func (r *reader) readMetadata(l *Lesson, n *node) {
 		v, _ := n.get("trial_outcome")
 		r.addInvalid(prefix+".trial_outcome", v.line, "%q is not an outcome; write %s", l.Plan.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	l.Prevents = r.textList(prefix, n, "prevents", maxListEntries, maxPhraseChars, notBlank, "a kind of error or a phrase")
+	l.Prevents = r.textList(prefix, n, "prevents", maxListEntries, maxPhraseChars, notBlank, "an error kind or a phrase")
 }

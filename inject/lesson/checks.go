@@ -150,7 +150,7 @@ func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 func overbroadFindings(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
-			"there is no tag, no keyword, no error pattern, and no kind of error or request, so the lesson never fires; add a keyword")}
+			"there is no tag, keyword, error pattern, error kind or request kind, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -158,10 +158,10 @@ func overbroadFindings(l *Lesson) []Finding {
 		switch {
 		case isStopWord(parsed.key):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
-				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
+				"%q occurs in almost every text, so precept does not search for it; write a phrase with two or three words", p.text))
 		case parsed.canTrigger() && utf8.RuneCountInString(strings.Trim(parsed.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(parsed.key, isSyllable):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
-				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
+				"%q is too short to mean one thing; write a phrase with two or three words", p.text))
 		}
 	}
 	return out
@@ -172,13 +172,13 @@ func unknownKindFindings(l *Lesson) []Finding {
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
-				"%q is no kind of error, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is no error kind, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	for i, kind := range l.Trigger.RequestKinds {
 		if nearest, known := request.Nearest(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
-				"%q is no kind of request, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is no request kind, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	return out
@@ -209,7 +209,7 @@ func (c Checker) backtestFindings(l *Lesson) []Finding {
 	fired, sessions := c.Backtest(l)
 	if fired == 0 && sessions >= minDeadTriggerSessions && !l.Trigger.Empty() {
 		return []Finding{newFinding(l, Warning, codeDeadTrigger, "trigger",
-			"would have fired in none of %d sessions; take the words that people and errors really use, or keep the lesson for a rare case", sessions)}
+			"would have fired in no session out of %d; take the words that people and errors really use, or keep the lesson for a rare case", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil
@@ -270,7 +270,7 @@ func fileFindings(l *Lesson) []Finding {
 	}
 	if l.Outcome == "failure" && namesApproachToAvoid(l.Title) && startsWithInstruction(l.Advice) {
 		out = append(out, newFinding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
-			"a lesson with outcome failure is shown under \"these approaches failed before\", and its text begins with a step to take; "+
+			"a lesson with outcome failure is shown under \"these approaches failed before\", and the text begins with a step to take; "+
 				"describe the approach that failed, or set outcome to success and let the title name the step"))
 	}
 	if strings.TrimSpace(l.Advice) == "" {

@@ -26,8 +26,8 @@ const (
 const companions = "knowledge/lessons"
 
 var (
-	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check the path of the directory", maxFiles)
-	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
+	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check the directory's path", maxFiles)
+	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the folder's lessons up", maxDirDepth)
 )
 
 // Load reads a lesson directory: each *.md file is a lesson, and the subfolder is the category. Names with a leading
@@ -76,7 +76,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	}
 	f, err := os.Open(path) //nolint:gosec // the operator configured the directory
 	if err != nil {
-		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
+		return nil, fmt.Errorf("cannot be opened; check the permissions: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
@@ -186,7 +186,7 @@ func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo)
 		l.addUnreadable(name, errTooDeep)
 	default:
 		if err := l.walk(name, parents); err != nil && !errors.Is(err, errTooManyFiles) {
-			l.addUnreadable(name, fmt.Errorf("cannot be listed; check the permissions of the folder: %w", err))
+			l.addUnreadable(name, fmt.Errorf("cannot be listed; check the folder's permissions: %w", err))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func applyField(head string, f field) (string, error) {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(front, "\r\n", "\n"), "\n"), "\n")
 	ed := &editor{lines: lines}
 	if !ed.isLineEditable(&root) {
-		return "", fmt.Errorf("edit %s: the frontmatter cannot be edited line by line; write each key on its own line", strings.Join(f.path, "."))
+		return "", fmt.Errorf("edit %s: the frontmatter cannot be edited line by line; write each key on a separate line", strings.Join(f.path, "."))
 	}
 	switch {
 	case root.isFlow && f.val == nil:

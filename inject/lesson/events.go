@@ -153,9 +153,9 @@ func (r root) changed() bool {
 func explainWatchError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("the limit of watched folders is reached; raise fs.inotify.max_user_watches: %w", err)
+		return fmt.Errorf("the limit on watched folders is reached; raise fs.inotify.max_user_watches: %w", err)
 	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("the limit of watchers is reached; raise fs.inotify.max_user_instances: %w", err)
+		return fmt.Errorf("the limit on watchers is reached; raise fs.inotify.max_user_instances: %w", err)
 	}
 	return err
 }

@@ -86,7 +86,7 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
 		if form := e.Lesson.Form; phraseMatchesAny(p, form, q.words) && !phraseMatchesAny(p, form, q.errors) {
-			e.Obstacles = append(e.Obstacles, fmt.Sprintf("its error pattern %q occurs in the user's message, but error patterns fire only on tool errors", p))
+			e.Obstacles = append(e.Obstacles, fmt.Sprintf("the error pattern %q occurs in the user's message, but error patterns fire only on tool errors", p))
 		}
 	}
 	for _, f := range q.requests {
@@ -121,7 +121,7 @@ func (e *Explanation) addErrorKinds(q *Query) {
 		case fires:
 			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
 		case len(failedTools) > 0 && failedTools[0] != "":
-			e.Obstacles = append(e.Obstacles, fmt.Sprintf("its error kind %s fires on errors of its tools (%s), and this is an error of %s",
+			e.Obstacles = append(e.Obstacles, fmt.Sprintf("the error kind %s fires on errors from the lesson's tools (%s), and this error is from %s",
 				kind, strings.Join(e.Lesson.Trigger.Tools, ", "), strings.Join(failedTools, ", ")))
 		case len(failedTools) > 0:
 			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
@@ -180,7 +180,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		add("the lesson is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
 	if t := &l.Trigger; !t.admitsAgent(q.query) {
-		add("the targets of the lesson are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
+		add("the lesson's targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
 	m, c, tools := &matchState{}, &compiledLesson{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
@@ -188,7 +188,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.isOffered(&matchState{}, q.query, e.Tool) }):
 		add("none of the lesson's tools (%s) is offered", tools)
 	case len(out) == 0: // a different tool failed
-		add("the request with its trigger offers none of the lesson's tools (%s)", tools)
+		add("the request with the trigger offers none of the lesson's tools (%s)", tools)
 	}
 	return out
 }

@@ -61,7 +61,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"error pattern in the user text",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Words: []string{"it says no such stage"}},
-			false, "", `its error pattern "no such stage" occurs in the user's message`,
+			false, "", `the error pattern "no such stage" occurs in the user's message`,
 		},
 		{
 			"offered tool",
@@ -79,7 +79,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"tool whose error has no trigger",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
-			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of the lesson's tools (bash)",
+			false, "keyword mend the build words, tool bash request", "the request with the trigger offers none of the lesson's tools (bash)",
 		},
 		{"quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
 		{
@@ -105,7 +105,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		{
 			"another target",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
-			words, false, "keyword mend the build words", `the targets of the lesson are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
+			words, false, "keyword mend the build words", `the lesson's targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
 			"superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
@@ -171,7 +171,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Matches != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("%s: Explain returned Matches = %v, but Match returned %v, want the same result", e.Lesson.Slug, e.Matches, fired)
+				t.Fatalf("Explain, %s: Matches = %v, want as in Match = %v", e.Lesson.Slug, e.Matches, fired)
 			}
 			if e.Matches && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Matches && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Matches = %v, causes = %v, obstacles = %q, want a cause if the lesson matches, and an obstacle if not",

@@ -16,7 +16,7 @@ func Format(l *Lesson) ([]byte, error) {
 	}
 	orig, faults := parse(l.Path, l.Raw)
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("the text of the lesson has faults, so the text cannot be edited: %w", faults)
+		return nil, fmt.Errorf("the lesson text has faults, so it cannot be edited: %w", faults)
 	}
 	head := strings.TrimSuffix(l.Raw, orig.Body)
 	for _, e := range diff(orig, l, orig.Form) {
@@ -94,7 +94,7 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 			return ErrorsOf(InjectionFindings(got))
 		}
 		if !wasActive {
-			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
+			return errors.New("the approval is for another text; set Approval.ContentHash to this text's hash, or clear it")
 		}
 		l = l.Clone()
 		l.State = Quarantined

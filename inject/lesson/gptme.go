@@ -99,10 +99,10 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 		case "keywords":
 		case "patterns":
 			out = append(out, newFinding(l, Warning, codeUnread, "match.patterns",
-				"regular expressions are not read; write the fixed words of each into match.keywords, with a * for one word"))
+				"regular expressions are not read; write the fixed words in each into match.keywords, with a * for one word"))
 		case "tools":
 			out = append(out, newFinding(l, Warning, codeUnread, "match.tools",
-				"this key is not read; name the words of the tool's errors in match.keywords, or convert the lesson to %s, which has tools", schemaID))
+				"this key is not read; write words from the tool's errors into match.keywords, or convert the lesson to %s, which has tools", schemaID))
 		default:
 			out = append(out, newFinding(l, Warning, codeUnread, "match."+key, "this key is not read, and does not restrict the lesson"))
 		}

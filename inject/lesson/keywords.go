@@ -21,7 +21,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 		case hasBlob(p.text):
 			reason = "looks like encoded data, which is not searched"
 		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return phraseMatches(veto, p.text, l.Form) }):
-			reason = "is vetoed by a not_keyword of the lesson"
+			reason = "is vetoed by one of the lesson's not_keywords"
 		case l.Form == FormAIP11 && isFilePattern(p.text):
 			out = append(out, newFinding(l, Warning, codeDeadKeyword, p.field,
 				"%q holds a * without a letter or digit beside it, so the * is no wildcard; write %q", p.text, strings.Trim(p.text, "*")))

@@ -69,8 +69,8 @@ func TestToolsRestrictErrorKind(t *testing.T) {
 	if hits := book.Match(q); len(hits) != 0 {
 		t.Errorf("Match(error in another tool) = %v, want none", hits)
 	}
-	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Obstacles, " "), "this is an error of read_file") {
-		t.Errorf("explanation = %+v, want \"this is an error of read_file\"", e)
+	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Obstacles, " "), "this error is from read_file") {
+		t.Errorf("explanation = %+v, want \"this error is from read_file\"", e)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	}
 }
 
-// A caution shows what to avoid. An agent would take an instruction in a caution for something to avoid.
+// In a caution, which shows what to avoid, a reader would misread an instruction.
 func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
-	for advice, hasInstruction := range map[string]bool{
+	for advice, ordersStep := range map[string]bool{
 		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
 		"Do not force the push.": false, "The second attempt failed in the same way.": false, "Forcing a push removed commits.": false, "Never use the flag.": false,
 	} {
@@ -129,8 +129,8 @@ func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 			}
 			l.Advice = advice
 			found := slices.ContainsFunc(lesson.Checker{}.CheckBook(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
-			if found != (hasInstruction && isCaution) {
-				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, hasInstruction && isCaution)
+			if found != (ordersStep && isCaution) {
+				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, ordersStep && isCaution)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	front, body, ok := splitFrontmatter(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
-		return lineFault(1, "the frontmatter has no end; write a line --- after its fields")
+		return lineFault(1, "the frontmatter is not closed; add a line --- after the fields")
 	case !ok:
 		return fileFault("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
 	}

@@ -184,7 +184,7 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 
 // count returns the whole number under key, or 0.
 func (r *reader) count(n *node, key string) int {
-	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
+	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not 0 or a positive whole number; write one, or remove the line"))
 }
 
 func (r *reader) confidence(n *node) float64 {

@@ -79,7 +79,7 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		{"AGENTS.md", "# AGENTS.md\n\n## Setup\n\n- `pnpm i`\n", "there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _"},
 		{"empty.md", "", "there is no frontmatter"},
 		{"blank.md", "  \n\n", "there is no frontmatter"},
-		{"open.md", "---\nschema: learning/v1\n", "(line 1): the frontmatter has no end; write a line --- after its fields"},
+		{"open.md", "---\nschema: learning/v1\n", "(line 1): the frontmatter is not closed; add a line --- after the fields"},
 		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
 		{"nul.md", lessonFile("nul", "Read", "Re\x00ad"), "(line 18): the file holds a NUL byte; remove it"},
@@ -146,7 +146,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
 		t.Errorf("lessons = %s, want \"below deep good inside\"", got)
 	}
-	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
+	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the folder's lessons up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
 		t.Errorf("problems = %q, want a folder that is too deep and a file that cannot be read", report)
 	}
 	if strings.Contains(strings.Join(report, ""), "stays in effect") {

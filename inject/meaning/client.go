@@ -56,14 +56,14 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	case err != nil:
 		return nil, fmt.Errorf("read the embeddings: %w", err)
 	case res.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the server of embeddings answers %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
+		return nil, fmt.Errorf("the embeddings server answers %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
 	case len(raw) > maxAnswer:
-		return nil, fmt.Errorf("the server of embeddings sent more than %d bytes; check match.embeddings.upstream and model", maxAnswer)
+		return nil, fmt.Errorf("the embeddings server sent more than %d bytes; check match.embeddings.upstream and model", maxAnswer)
 	}
 	return readVectors(raw, len(texts))
 }
 
-var errMalformed = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
+var errMalformed = errors.New("the embeddings server did not send one vector per text; check match.embeddings.upstream and model")
 
 // readVectors scales each vector to length 1.
 func readVectors(raw []byte, n int) ([][]float32, error) {

@@ -72,12 +72,12 @@ type index struct {
 func New(o Options) (*Matcher, error) {
 	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorCacheBytes, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
-		return nil, fmt.Errorf("cache of embeddings: %w", err)
+		return nil, fmt.Errorf("embedding cache: %w", err)
 	}
 	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * maxMatchedSessions, MaxCost: maxMatchedSessions, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
 		vectors.Close()
-		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
+		return nil, fmt.Errorf("cache for matches by meaning: %w", err)
 	}
 	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, matches: found, seed: maphash.MakeSeed()}, nil
 }
@@ -88,7 +88,7 @@ func (m *Matcher) Close() {
 	m.matches.Close()
 }
 
-var errQueueFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
+var errQueueFull = errors.New("the queue of match.embeddings is full; the words in this turn are not compared by meaning")
 
 // Offer queues a stored exchange's redacted words. Offer does not block; a full queue drops the exchange.
 func (m *Matcher) Offer(x *sample.Exchange) {

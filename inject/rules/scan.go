@@ -50,7 +50,7 @@ type Scan struct {
 }
 
 // noEnd is the problem with a file in a user message without an end marker.
-const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
+const noEnd = "no marker ends the file in the user's message, so the sections are not cut"
 
 // Add adds a session, the newest first, because the first version seen is listed. head holds the passages before the
 // first answer; input is the number of input tokens, or 0.

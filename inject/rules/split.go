@@ -299,7 +299,7 @@ func (s *Section) Problem() string {
 	case s.Empty:
 		return "is empty: the heading has no content"
 	case s.Repeated:
-		return "occurs twice in the file, so no single place can be cut; remove one of them"
+		return "occurs twice in the file, so no single place can be cut; remove one"
 	case s.WholeFile:
 		return "holds the whole file"
 	}

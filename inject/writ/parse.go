@@ -126,7 +126,7 @@ func (r *reader) read(line string) Command {
 	}
 	text, ok := r.lessonText()
 	if !ok {
-		return Command{Verb: Create, Problem: "a lesson of several lines ends with a line /endlesson; a lesson of one line is /lesson SIGNATURE: TEXT"}
+		return Command{Verb: Create, Problem: "end a multi-line lesson with a line /endlesson; write a one-line lesson as /lesson SIGNATURE: TEXT"}
 	}
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }

@@ -27,7 +27,7 @@ func NewCleanTexts(size int64) (*CleanTexts, error) {
 		NumCounters: max(10*size/cleanTextCost, 1), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cache of clean texts: %w", err)
+		return nil, fmt.Errorf("clean text cache: %w", err)
 	}
 	return &CleanTexts{cache: cache}, nil
 }

@@ -62,7 +62,7 @@ var kindNames = func() (out [kindCount]string) {
 // kindTable lists all redacted kinds. A new kind needs a constant above, a row here, and examples.
 func kindTable() [kindCount]kindRow {
 	t := [kindCount]kindRow{noKind: {name: "none"}, fragment: {
-		name: "cut", description: "the last word of a cut text, if the word may be the beginning of another kind",
+		name: "cut", description: "a cut text's last word, if the word may begin another kind",
 	}}
 	addPersonalKinds(&t)
 	addVendorKinds(&t)
@@ -91,7 +91,7 @@ func addPersonalKinds(t *[kindCount]kindRow) {
 		{"card 4111111111111112", ""}, // one wrong digit
 		{"x := -4576982950128230565", ""},
 	}}
-	t[iban] = kindRow{name: "iban", description: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
+	t[iban] = kindRow{name: "iban", description: "a country and the length; check digits (mod 97)", personal: true, anchors: []anchor{
 		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
@@ -161,7 +161,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
 	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, needsDigit: true}}}
-	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
+	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; a secret access key's or session token's value", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
 	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: isWordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, findsVendorKey: true}}}
@@ -172,7 +172,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 	t[gitlabToken] = kindRow{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
 	}, prefixes: expandPrefix(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
-	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
+	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; a webhook's path", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
 	}, anchors: []anchor{authorityAnchor()}, prefixes: append(expandPrefix(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
@@ -189,7 +189,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 }
 
 func addMoreVendorKinds(t *[kindCount]kindRow) {
-	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` or 84 letters and digits with `JQQJ99` inside; the value of an account key or a signature", examples: []example{
+	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` or 84 letters and digits with `JQQJ99` inside; an account key's or a signature's value", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
@@ -208,7 +208,7 @@ func addMoreVendorKinds(t *[kindCount]kindRow) {
 	t[huggingFaceToken] = kindRow{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
 	}, prefixes: expandPrefix(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
-	t[sendgridKey] = kindRow{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
+	t[sendgridKey] = kindRow{name: "sendgrid_key", description: "`SG.` and two 16-byte parts", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
 	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: isWordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, findsVendorKey: true}}}
 	t[twilioKey] = kindRow{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
@@ -228,7 +228,7 @@ func addHeaderKinds(t *[kindCount]kindRow) {
 	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and two, three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, findsVendorKey: true}}}
-	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
+	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; PuTTY's private lines", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
@@ -240,7 +240,7 @@ func addHeaderKinds(t *[kindCount]kindRow) {
 		{name: "LS0t", bytes: "L", prev: isWordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
-	t[authorization] = kindRow{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
+	t[authorization] = kindRow{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words in an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
 		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
@@ -268,7 +268,7 @@ func addOtherKinds(t *[kindCount]kindRow) {
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = kindRow{
-		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some 130 other vendors and hashes of crypt(3), by their prefixes", examples: secretExamples(),
+		name: "secret", description: "the value for a name such as `password` or for a program's password flag; keys from some 130 other vendors and crypt(3) hashes, by prefix", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: beforeSeparator, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: func(b byte) bool { return isKeyByte(b) || b == '\n' || b == '<' }, check: (*matcher).assignment},

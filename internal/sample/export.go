@@ -39,7 +39,7 @@ func (e *Exporter) Flush() error {
 func (e *Exporter) WriteLine(v any) error {
 	e.lines++
 	if err := e.enc.Encode(v); err != nil {
-		return fmt.Errorf("writing line %d of the export: %w", e.lines, err)
+		return fmt.Errorf("writing export line %d: %w", e.lines, err)
 	}
 	return nil
 }

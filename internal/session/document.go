@@ -45,7 +45,7 @@ func (d *document) record() *Record {
 func (d *document) encode() ([]byte, error) {
 	data, err := json.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("session: encode record of %s: %w", d.Identity.ID, err)
+		return nil, fmt.Errorf("session: encode record %s: %w", d.Identity.ID, err)
 	}
 	return data, nil
 }
@@ -59,7 +59,7 @@ func (r *Record) Encode() ([]byte, error) {
 // Decode reads a stored record. Unknown fields are ignored.
 func Decode(id ID, data []byte) (*Record, error) {
 	fail := func(err error) (*Record, error) {
-		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
+		return nil, fmt.Errorf("session: decode record %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
 	}
 	var d document
 	err := json.Unmarshal(data, &d) // sets d.Version even if a different field has the wrong type

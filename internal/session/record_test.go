@@ -213,7 +213,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	}
 }
 
-// An agent appends messages to the list with or without a reply in between, edits the list, or compacts it.
+// The list may grow after a reply, or change by an edit or a compaction.
 func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {

@@ -143,7 +143,7 @@ type Erasure struct {
 }
 
 // ErrUnknownPosition means that ListRange.After does not come from a page of this store.
-var ErrUnknownPosition = errors.New("the position in the list is unknown; start at the top of the list")
+var ErrUnknownPosition = errors.New("the list position is unknown; start at the top")
 
 // ListRange selects a part of a list.
 type ListRange struct {
@@ -179,16 +179,16 @@ func (b *Batch) Documents() (d Documents, err error) {
 		id, ok := ParseID(e.Session)
 		switch {
 		case !ok:
-			return d, fmt.Errorf("exchange %q: %w: %q is not the id of a session", e.ID, ErrInvalid, e.Session)
+			return d, fmt.Errorf("exchange %q: %w: %q is not a session id", e.ID, ErrInvalid, e.Session)
 		case e.ID == "":
-			return d, fmt.Errorf("exchange of turn %d of session %s: %w: no id", e.Turn, id, ErrInvalid)
+			return d, fmt.Errorf("exchange in turn %d, session %s: %w: no id", e.Turn, id, ErrInvalid)
 		}
 		d.Sessions, d.Exchanges = append(d.Sessions, id), append(d.Exchanges, e.Encode())
 	}
 	for i := range b.Samples {
 		m := &b.Samples[i]
 		if m.Sample.ID == "" {
-			return d, fmt.Errorf("sample of session %s: %w: no id", m.ID, ErrInvalid)
+			return d, fmt.Errorf("sample in session %s: %w: no id", m.ID, ErrInvalid)
 		}
 		var doc bytes.Buffer
 		enc := json.NewEncoder(&doc)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newThreader returns a threader with numbered session names instead of random ones.
+// newThreader returns a threader that counts session names instead of drawing random bytes.
 func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -102,8 +102,7 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	}
 }
 
-// Every agent's cache key becomes the session name. Only known agents use a different key for each conversation. The
-// product name can have a suffix, as in codex_cli_rs.
+// Product names may have a suffix, as in codex_cli_rs.
 func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -120,8 +119,7 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	}
 }
 
-// KeepsIndices reports whether the earlier items have the same indices in the next request. An agent can rewrite the
-// first message or the reply. If both are rewritten, the indices are unknown.
+// An agent may rewrite the first message or the reply. If both are rewritten, nothing shows where the items are.
 func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, tc := range map[string]struct {

@@ -71,7 +71,7 @@ func (r *Recording) readReward(reward, success json.RawMessage) error {
 	if given(success) {
 		var ok bool
 		if json.Unmarshal(success, &ok) != nil {
-			return fmt.Errorf("the value of success is %.40s; write true or false", success)
+			return fmt.Errorf("success is %.40s; write true or false", success)
 		}
 		r.Reward = new(float64)
 		if ok {

@@ -148,7 +148,7 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 		if i < 0 {
 			p, ok := r.placeOf(e.Item, e.Block)
 			if !ok {
-				return nil, fmt.Errorf("splice: no place for text in item %d, block %d of %s", e.Item, e.Block, r.Dialect)
+				return nil, fmt.Errorf("splice: no place for text in %[3]s item %[1]d, block %[2]d", e.Item, e.Block, r.Dialect)
 			}
 			i = len(list)
 			list = append(list, insertion{item: e.Item, block: e.Block, where: p})

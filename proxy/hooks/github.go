@@ -93,7 +93,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 		err = json.Unmarshal(body, &p)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the payload is not an event of GitHub: %w", err)
+		return nil, "", fmt.Errorf("the payload is not a GitHub event: %w", err)
 	}
 	switch {
 	case event == "pull_request" && p.Action == "closed":
@@ -116,7 +116,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	case event == "push":
 		return revertsOfPush(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
-	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
+	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show a work outcome", nil
 }
 
 // closedEvents returns the event for a closed pull request. If a merged pull request reverts an earlier one, a second

@@ -52,7 +52,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 		err = json.Unmarshal(body, &p)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the payload is not an event of GitLab: %w", err)
+		return nil, "", fmt.Errorf("the payload is not a GitLab event: %w", err)
 	}
 	switch head.Kind {
 	case "merge_request":
@@ -62,9 +62,9 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "push":
 		return revertsOfPush(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
-		return nil, "a job counts with its pipeline; send pipeline events", nil
+		return nil, "a job counts with the pipeline; send pipeline events", nil
 	}
-	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
+	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show a work outcome", nil
 }
 
 // mergeRequestEvents returns the event for a merge request. If a merged request reverts an earlier one, a second event

@@ -137,7 +137,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
 	} else if err != nil {
-		return Account{Dropped: map[string]int64{}}, fmt.Errorf("the account of the outbox cannot be read; run the command as the user of the server, or correct the modes: %w", err)
+		return Account{Dropped: map[string]int64{}}, fmt.Errorf("the outbox account cannot be read; run the command as the server's user, or correct the file modes: %w", err)
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
@@ -153,12 +153,12 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
 	path, err = filepath.Abs(path) // in a URI, a relative path would name a host
 	if err != nil {
-		return a, fmt.Errorf("read the account of the outbox: %w", err)
+		return a, fmt.Errorf("read the outbox account: %w", err)
 	}
 	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/"), RawQuery: "mode=ro" + flags}
 	c, err := sqlite.OpenConn(uri.String(), sqlite.OpenReadOnly, sqlite.OpenURI)
 	if err != nil {
-		return a, fmt.Errorf("read the account of the outbox: %w", err)
+		return a, fmt.Errorf("read the outbox account: %w", err)
 	}
 	c.SetBusyTimeout(busyTimeout)
 	defer func() { err = errors.Join(err, c.Close()) }()
@@ -171,11 +171,11 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	}
 	n, err := readCounts(c)
 	if err != nil {
-		return a, fmt.Errorf("read the account of the outbox: %w", err)
+		return a, fmt.Errorf("read the outbox account: %w", err)
 	}
 	openTurns, err := queryInt(c, "SELECT count(*) FROM begun")
 	if err != nil {
-		return a, fmt.Errorf("read the account of the outbox: %w", err)
+		return a, fmt.Errorf("read the outbox account: %w", err)
 	}
 	return n.account(openTurns, running), execute(c, "COMMIT")
 }

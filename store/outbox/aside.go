@@ -93,7 +93,7 @@ func (l loss) String() string {
 	if l.posts == 0 {
 		return fmt.Sprintf("%d exchanges", l.exchanges)
 	}
-	return fmt.Sprintf("%d exchanges and %d posts of feedback", l.exchanges, l.posts)
+	return fmt.Sprintf("%d exchanges and %d feedback posts", l.exchanges, l.posts)
 }
 
 // salvage copies readable rows from the damaged file at path to the new file, and counts the other exchanges as lost.

@@ -30,7 +30,7 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
-		return nil, after, fmt.Errorf("read the rows of other tenants: %w", err)
+		return nil, after, fmt.Errorf("read other tenants' rows: %w", err)
 	}
 	rows, err = o.readWhere("AND tenant NOT IN (SELECT value FROM json_each(?)) ", after, until, maxBytes, string(names))
 	if err != nil {

@@ -67,11 +67,11 @@ func pragmas() []string {
 
 var (
 	// ErrNewer means that a later release wrote the file.
-	ErrNewer = errors.New("the outbox was written by a newer release of precept: upgrade precept, or let the newer release deliver the exchanges")
+	ErrNewer = errors.New("the outbox was written by a newer precept release: upgrade precept, or let the newer release deliver the exchanges")
 	// ErrQuota means that the queue has reached limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
 	// ErrFull means that the disk is full.
-	ErrFull = errors.New("the disk of the outbox is full")
+	ErrFull = errors.New("the outbox disk is full")
 	// errClosed means a use after Close.
 	errClosed = errors.New("the outbox is closed")
 	// errDamaged means that the file has unreadable content.
@@ -129,7 +129,7 @@ func openWriter(path string) (c *sqlite.Conn, err error) {
 	case id == 0 && v == 0:
 		return c, createTables(c)
 	case id != applicationID:
-		return nil, fmt.Errorf("%w: the file is the database of another program", errDamaged)
+		return nil, fmt.Errorf("%w: the file is another program's database", errDamaged)
 	case v > schemaVersion:
 		return nil, ErrNewer
 	}

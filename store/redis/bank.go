@@ -57,7 +57,7 @@ func (b *Bank) Version(ctx context.Context) (string, error) {
 func checkLesson(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
-		return fmt.Errorf("redis: push lessons: %w: %q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
+		return fmt.Errorf("redis: push lessons: %w: %q is not a lesson file name; the name must end in .md, and no part may start with a dot or an underscore", session.ErrInvalid, name)
 	case len(text) > lesson.MaxFileSize:
 		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", session.ErrInvalid, name, len(text), lesson.MaxFileSize)
 	}
@@ -150,7 +150,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	case err != nil:
 		w.reportProblem(err.Error())
 	case version == "" && w.version != "":
-		w.reportProblem("Redis has lost the lessons; the lessons of this process stay in effect; push the lessons again")
+		w.reportProblem("Redis has lost the lessons; this process keeps the last lessons; push the lessons again")
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)

@@ -120,7 +120,7 @@ func (r *rowSums) add(rows map[int][]counterRow) error {
 			for field, text := range row.fields {
 				v, err := strconv.ParseInt(text, 10, 64)
 				if err != nil {
-					return fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, row.name, text)
+					return fmt.Errorf("%w: counter %s in %q is %q", ErrCorrupt, field, row.name, text)
 				}
 				index, ok := r.indexes[field]
 				if !ok {
@@ -252,7 +252,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 		return 0, nil, err
 	}
 	if version, err = strconv.ParseInt(fmt.Sprint(v[0]), 10, 64); err != nil {
-		return 0, nil, fmt.Errorf("redis: %w: the version of the priors is %q", ErrCorrupt, v[0])
+		return 0, nil, fmt.Errorf("redis: %w: the priors' version is %q", ErrCorrupt, v[0])
 	}
 	text, _ := v[1].(string)
 	return version, []byte(text), nil

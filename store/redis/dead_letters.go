@@ -68,7 +68,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 		const size = len(session.ID{})
 		for field, value := range marks.Val() {
 			if len(field) < size || len(value) < deadLetterHeader {
-				return fmt.Errorf("%w: the mark of a session that is set aside is truncated", ErrCorrupt)
+				return fmt.Errorf("%w: the mark for a session set aside is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
 			if err := fn(ks.tenantOf(tenant), field[:size]+exchange, value); err != nil {
@@ -97,7 +97,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[deadLetterHeader:]), &a); err != nil {
-		return a, fmt.Errorf("%w: the mark of a session or an exchange that is set aside does not parse: %w", ErrCorrupt, err)
+		return a, fmt.Errorf("%w: the mark for a session or an exchange set aside does not parse: %w", ErrCorrupt, err)
 	}
 	a.Tenant, a.ID, a.Exchange = tenant, idFromBytes(field), field[size:]
 	a.Tries, _ = strconv.Atoi(value[1:deadLetterHeader])

@@ -35,7 +35,7 @@ var (
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 	// ErrURL reports an invalid Redis address, or an invalid parameter in the address.
-	ErrURL = errors.New("cannot be used as an address of Redis")
+	ErrURL = errors.New("cannot be used as a Redis address")
 )
 
 // classifyError wraps a server or network error in one of the errors above, without the password.
@@ -120,12 +120,12 @@ func isDamagedValue(text string) bool {
 // refusalRemedy returns the remedy for a reply from a server that does not fit precept's address; "" means none.
 func (s *Store) refusalRemedy(text string) string {
 	if _, isCluster := s.client.(*goredis.ClusterClient); !isCluster && strings.Contains(text, "MOVED ") {
-		return "the server is a node of a Cluster: add cluster=true to store.url"
+		return "the server is a Cluster node: add cluster=true to store.url"
 	}
 	for _, r := range []struct{ pattern, remedy string }{
-		{"cluster support disabled", "the server is not a node of a Cluster: remove cluster=true from store.url"},
+		{"cluster support disabled", "the server is not a Cluster node: remove cluster=true from store.url"},
 		{"DB index is out of range", "name a database that Redis has in store.url, such as /0"},
-		{"unknown command 'sentinel'", "the server is not a Sentinel: name the port of a Sentinel (26379) in store.url, or write redis:// without master"},
+		{"unknown command 'sentinel'", "the server is not a Sentinel: name a Sentinel's port (26379) in store.url, or write redis:// without master"},
 		{"unknown command", "precept needs this command (docs/OPERATIONS.md lists all): allow the command in Redis, or name a Redis in store.url, and not a Sentinel"},
 		{"READONLY ", "the server is a replica: if it is not promoted, name the primary or the Sentinel group in store.url"},
 	} {

@@ -39,7 +39,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 }
 
 // AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
-// entry replaces the earlier one, even if the later version arrives first.
+// entry replaces the earlier one, in whatever order they arrive.
 //
 // The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries may be
 // stored, and the caller repeats the call.
@@ -93,7 +93,7 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 // feedbackEntry returns the entry with the given id from the hash at key. ok is also false if the entry does not
 // decode, or has a different id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
-	text, err := doValue(ctx, s, "entry of feedback", func(c client) (string, error) {
+	text, err := doValue(ctx, s, "feedback entry", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
 		if isAbsent(err) {
 			err = nil

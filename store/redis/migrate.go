@@ -159,7 +159,7 @@ func (m *migrator) renewLease(ctx context.Context) error {
 	}
 	isOwner, err := m.store.AcquireLease(ctx, "migrate", m.options.Owner, now, migrateLease)
 	if err == nil && !isOwner {
-		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
+		err = fmt.Errorf("%w: another process migrates the store; wait until it ends, or %v after a crash", ErrBusy, migrateLease)
 	}
 	if err == nil && len(m.frozenTenants) > 0 {
 		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozenTenants...) })

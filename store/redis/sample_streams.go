@@ -27,7 +27,7 @@ const streamCalls = 500 // streams read or written in one pipeline
 // SampleStreams returns the newest sample's position (entry id) in each sample stream, by stream key.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest := map[string]string{}
-	err := s.do(ctx, "streams of samples", func(c client) error {
+	err := s.do(ctx, "sample streams", func(c client) error {
 		keys, err := s.sampleKeys(ctx, c)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
-		return nil, "", fmt.Errorf("redis: %q is no stream of samples: %w", stream, session.ErrUnknownPosition)
+		return nil, "", fmt.Errorf("redis: %q is no sample stream: %w", stream, session.ErrUnknownPosition)
 	}
 	from := "-"
 	if after != "" {
@@ -110,7 +110,7 @@ const streamStart = "0-0"
 
 func (s *Store) groupPositions(ctx context.Context, group string) (map[string]string, error) {
 	positions := map[string]string{}
-	err := s.do(ctx, "groups of samples", func(c client) error {
+	err := s.do(ctx, "sample groups", func(c client) error {
 		keys, err := s.sampleKeys(ctx, c)
 		if err == nil {
 			positions, _, err = readGroupPositions(ctx, c, keys, group)

@@ -78,18 +78,18 @@ func classifyTLSError(err error) error {
 	remedy := ""
 	switch {
 	case errors.As(err, &host):
-		remedy = "set server_name in store.url to a name of the certificate of Redis (" + certificateNames(host.Certificate) + "), or issue the certificate for the host of store.url"
+		remedy = "set server_name in store.url to a name in Redis' certificate (" + certificateNames(host.Certificate) + "), or issue the certificate for the host in store.url"
 	case errors.As(err, &authority), errors.As(err, &roots):
-		remedy = "name the file of the authority that signed the certificate of Redis with ca_file in store.url"
+		remedy = "name the file with the authority that signed Redis' certificate with ca_file in store.url"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		remedy = fmt.Sprintf("renew the certificate of Redis, which is valid from %s to %s, or correct the clock of this machine",
+		remedy = fmt.Sprintf("renew Redis' certificate, which is valid from %s to %s, or correct this machine's clock",
 			invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime))
 	case errors.As(err, &record):
-		remedy = "the port of Redis does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or name the port of tls-port"
+		remedy = "the Redis port does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or name the port in Redis' tls-port"
 	case errors.As(err, &remote) && remote.Op == "remote error": // an alert from the server
 		remedy = clientRemedy
 	case errors.As(err, &invalid), errors.As(err, &other):
-		remedy = "replace the certificate of Redis"
+		remedy = "replace Redis' certificate"
 	default:
 		return nil
 	}
@@ -101,9 +101,9 @@ func classifyTLSError(err error) error {
 func (p *tlsParams) portRemedy(err error) string {
 	switch {
 	case p.enabled && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
-		return "if the port of Redis does not use TLS, write redis:// instead of rediss:// in store.url and remove the TLS parameters"
+		return "if the Redis port does not use TLS, write redis:// instead of rediss:// in store.url and remove the TLS parameters"
 	case !p.enabled && isClosedConnection(err):
-		return "if the port of Redis uses TLS, write rediss:// in store.url; otherwise the log of Redis names the reason"
+		return "if the Redis port uses TLS, write rediss:// in store.url; otherwise Redis' log names the reason"
 	}
 	return ""
 }
@@ -112,7 +112,7 @@ func isClosedConnection(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-const clientRemedy = "Redis refuses the certificate of precept: name a certificate that the tls-ca-cert-file of Redis has signed, with cert_file and key_file in store.url"
+const clientRemedy = "Redis refuses precept's certificate: name a certificate that Redis' tls-ca-cert-file has signed, with cert_file and key_file in store.url"
 
 func certificateNames(c *x509.Certificate) string {
 	names := slices.Clone(c.DNSNames)

@@ -28,7 +28,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	for trusted, tc := range map[string]struct{ url, want string }{
 		"only the system's CAs": {"rediss://" + addr, "with ca_file in store.url"},
 		"another CA":            {"rediss://" + addr + "?ca_file=" + otherSecrets.CA, "with ca_file in store.url"},
-		"another server name":   {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
+		"another server name":   {url + "&server_name=example.test", "set server_name in store.url to a name in Redis' certificate (redis.test, 127.0.0.1)"},
 	} {
 		s := openWithLongTimeout(t, tc.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
@@ -52,8 +52,8 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
-	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
-		t.Errorf("Ping with an expired server certificate: err = %v, want an error with \"renew the certificate of Redis\"", err)
+	if !strings.Contains(err.Error(), "renew Redis' certificate") {
+		t.Errorf("Ping with an expired server certificate: err = %v, want an error with \"renew Redis' certificate\"", err)
 	}
 }
 

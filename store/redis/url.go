@@ -130,7 +130,7 @@ func (a *address) checkParams(scheme string) error {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
 		return fmt.Errorf("%w: the prefix must be one word", ErrURL)
 	case scheme == "redis-sentinel" && a.MasterName == "":
-		return fmt.Errorf("%w: a Sentinel address names its group, as master=NAME", ErrURL)
+		return fmt.Errorf("%w: a Sentinel address needs the group name, as master=NAME", ErrURL)
 	case a.IsClusterMode && a.MasterName != "":
 		return fmt.Errorf("%w: choose either a Cluster or a Sentinel group", ErrURL)
 	case a.IsClusterMode && a.DB != 0:

@@ -97,7 +97,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: too many replicas write the row of this run at once; repeat the call", ErrBusy)
+		return fmt.Errorf("%w: too many replicas write this run's row at once; repeat the call", ErrBusy)
 	})
 }
 

@@ -145,7 +145,7 @@ func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 // decodeCells calls fn with each cell of a counter row, and records a failure if the row does not decode.
 func (c *conn) decodeCells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
-		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
+		c.fail(fmt.Errorf("counters for %q: %w", scope, err))
 	}
 }
 

@@ -189,7 +189,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 			err = e.Err // Open adds the path
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("the database cannot be read; run the command as the user of the server, or correct the modes (%w)", err)
+			return nil, fmt.Errorf("the database cannot be read; run the command as the server's user, or correct the file modes (%w)", err)
 		}
 		return nil, fmt.Errorf("%w: precept serve makes it, or name the right --data-dir (%w)", ErrMissing, err)
 	}

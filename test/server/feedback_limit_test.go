@@ -60,7 +60,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			postEntries(202, "joined", "alone", "b", "c")
 			postEntries(429, "limits.feedback", "alone", "d")
 			postEntries(202, "joined", "alone", "b")
-			postEntries(202, `{"id":"d","status":"refused","error":"this session or run has the largest`, "alone", "c", "d", "a")
+			postEntries(202, `{"id":"d","status":"refused","error":"this session or run already has`, "alone", "c", "d", "a")
 
 			postEntries(202, "parked", "later", "a", "b", "c")
 			postEntries(429, "post the feedback again after the reply", "later", "d")
