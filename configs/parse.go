@@ -208,7 +208,7 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports routes next to the key upstream, because that key serves all requests. checkRoutes accepts
+// checkRoutes reports routes next to the key "upstream", because that upstream serves all requests. checkRoutes accepts
 // default routes, because copies of precept.yaml contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
@@ -220,7 +220,8 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 }
 
 // derive sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and OPENAI_BASE_URL. The
-// key upstream serves all routes; without it, a single entry in upstreams serves all routes without an upstream.
+// key "upstream" serves all routes; without this key, a single entry in upstreams serves all routes without an
+// upstream.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -262,7 +263,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream names the upstream set by the key upstream.
+// defaultUpstream is the name for the upstream under the key "upstream".
 const defaultUpstream = "default"
 
 // byKey returns the fields by key.

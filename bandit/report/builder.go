@@ -13,7 +13,7 @@ type builder struct {
 	in       Input
 	global   trial.Stats
 	proofBar float64 // largest p-value for a proven verdict
-	claimBar float64 // largest p-value for the verdict helps or harms without a proof
+	claimBar float64 // largest p-value for the verdict "helps" or "harms" without a proof
 	sigma2   float64 // reward variance around the chooser's model
 
 	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed

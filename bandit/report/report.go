@@ -161,8 +161,8 @@ func (s *Spending) Add(o Spending) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
-// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as their withholding
-// probabilities promise.
+// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as the assigned probabilities
+// require.
 type SRM struct {
 	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
 	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value: over all lessons and checks, one sound experiment in twenty ever has a false alarm

@@ -27,7 +27,7 @@ func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 }
 
 // ShowsConversation reports whether a request with different tools contains a part of the conversation. Requests from
-// an agent that keeps memories contain such a part, and requests from a sub-agent do not.
+// an agent that extracts memories contain such a part, and requests from a sub-agent do not.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true

@@ -50,8 +50,8 @@ func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason 
 }
 
 // isSameAgent reports whether the conversation's agent sends the request with changed tools: under the same system
-// prompt, or after a tool server that started late has added tools. Sub-agents and agents that keep memories have a
-// different system prompt.
+// prompt, or after a tool server that started late has added tools. Sub-agents, and agents that extract memories from a
+// conversation, have a different system prompt.
 func (r *Record) isSameAgent(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)

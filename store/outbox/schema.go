@@ -18,7 +18,7 @@ const schemaVersion = 1
 const applicationID = 0x70726563
 
 // schema creates the tables. The account has the counts of exchanges by result. This package assigns the sequence
-// numbers, because SQLite would start again at 1 in an empty table. The table begun has the stubs for turns in
+// numbers, because SQLite would start again at 1 in an empty table. The table "begun" has the stubs for turns in
 // progress.
 const schema = `
 CREATE TABLE outbox (

@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// settledColumns are the columns for a session.SettledState. The column told has the field Rewarded.
+// settledColumns are the columns for a session.SettledState. The column "told" has the field Rewarded.
 const settledColumns = "version, told, reward, tier, frozen"
 
 // settledDest returns the variables for settledColumns. The columns are NULL for a session that was never settled.
