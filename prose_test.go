@@ -19,8 +19,8 @@ type proseRates struct{ pronouns, genitives, clauses, idioms float64 }
 const minProse = 100
 
 var (
-	proseLimit    = proseRates{5, 3, 0.5, 2} // for a package or page
-	proseLimitAll = proseRates{4, 2, 0.2, 1} // for all together
+	proseLimit    = proseRates{pronouns: 5, genitives: 3, clauses: 0.5, idioms: 2} // for a package or page
+	proseLimitAll = proseRates{pronouns: 4, genitives: 2, clauses: 0.2, idioms: 1} // for all together
 
 	proseWord     = regexp.MustCompile(`[A-Za-z][A-Za-z'-]*`)
 	prosePronom   = regexp.MustCompile(`(?i)^(it|its|itself|that|ones?|those|these|what|who|whom|whose|whatever|whoever|such|there|anything|nothing|something|somebody|nobody|everybody|others?|same)$`)
@@ -165,7 +165,7 @@ func TestProseCountsHardWords(t *testing.T) {
 	for _, text := range commentsOf(strings.Join([]string{"// What it tells stands there.", "// Nobody knows of.", "func f() {} " + "// put down anew", "//nolint:x // y", ""}, "\n")) {
 		p.add(text)
 	}
-	if want := (prose{11, 4, 1, 1, 5}); p != want {
+	if want := (prose{words: 11, pronouns: 4, genitives: 1, clauses: 1, idioms: 5}); p != want {
 		t.Errorf("counts of the comments = %+v, want %+v", p, want)
 	}
 	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")

@@ -105,7 +105,7 @@ type stat struct {
 	value string
 	note  string // second line, such as the interval
 	tone  string // good, bad, warn or empty
-	href  string // sessions or lessons behind the value
+	href  string // page with the sessions or lessons that the value counts
 }
 
 // statOf returns a figure. The no-break space before a currency becomes plain, so a long amount can break there.
@@ -113,7 +113,7 @@ func statOf(key, value, note, tone string) stat {
 	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }
 
-// withLink adds a link to the sessions or lessons behind the value, unless it is 0 or missing.
+// withLink adds a link to the sessions or lessons that the value counts, unless the value is 0 or missing.
 func (s stat) withLink(href string) stat {
 	s.href = ifElse(s.value == "0" || s.value == noValue || s.value == stillCounting, "", href)
 	return s

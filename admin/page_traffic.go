@@ -24,7 +24,7 @@ type trafficView struct {
 	reading    bool         // sessions are being read for the first time
 }
 
-// readTraffic returns the traffic and the sessions behind it; maxWait and old are as in recentOf.
+// readTraffic returns the traffic and the counted sessions; maxWait and old are as in recentOf.
 func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (t Traffic, r store.Recent, old bool, err error) {
 	if r, old, err = s.recentOf(c, q, maxWait); err != nil {
 		return t, r, old, err
@@ -189,7 +189,7 @@ type strip struct {
 	name  string
 	term  string // glossary key for the name, if any
 	tone  string // CSS class for the bars; empty: default colour
-	kind  string // error kind in the list behind a bar; empty: every kind
+	kind  string // error kind in the session list that a bar links to; empty: every kind
 	value func(t *TrafficSum) float64
 	text  func(x float64) string // nil: whole numbers
 }

@@ -21,7 +21,8 @@ import (
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
 // withTraffic returns a server with four sessions for the tenant default and one for acme. The sessions are 2, 4, 4, 5
-// and 6 hours old. The session unpriced has an unpriced model, and older comes from an older release.
+// and 6 hours old. The model in session "new" has no price. Session "past" has no facts, like a session recorded by an
+// older release.
 func withTraffic(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, trafficNow)

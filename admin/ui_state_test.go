@@ -43,8 +43,8 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	} {
 		_, nav, _ := strings.Cut(body(t, f.do(t, "GET", path, bearer(token))), `<nav aria-label="Pages">`)
 		nav, _, _ = strings.Cut(nav, "</nav>")
-		_, here, _ := strings.Cut(nav, `aria-current="page">`)
-		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(here, want) {
+		_, current, _ := strings.Cut(nav, `aria-current="page">`)
+		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(current, want) {
 			t.Errorf(`%s: got %s, want one element with aria-current, beginning with %q`, path, nav, want)
 		}
 	}

@@ -47,7 +47,7 @@ func stateOf(l *report.Row) string {
 	return l.State
 }
 
-// verdictAdvice returns the advice for a verdict, whatever the lesson's state.
+// verdictAdvice returns the advice for a verdict. The lesson's state does not matter.
 func verdictAdvice(l *report.Row) advice {
 	a := advice{NextAction: l.NextAction(), Group: "open"}
 	switch l.Verdict {

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson is withheld less often. n1 and s1 hold the count and the summed residuals of injected sessions; nu
-// counts matches without a pick.
+// A leaning lesson, one that probably helps, is withheld less often. Field n1 is the number of injected sessions, s1
+// the sum of their residuals, and nu the number of matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -63,7 +63,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 }
 
-// Only Posterior depends on the order of rewards and on open sessions.
+// PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals in turned become negative, those in mixed alternate

@@ -85,7 +85,7 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 		for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "better", "worse", "matched", "a0@200000", "told1.1@200000", "w+1"} {
 			c.Add([]trial.Delta{delta("a@1", f, 0, v.Draw(t, f))})
 		}
-		for _, f := range []string{"cn", "cs", "told", "graded", "res2", "sumy"} {
+		for _, f := range []string{"cn", "cs", trial.FieldRewarded, "graded", "res2", "sumy"} {
 			c.Add([]trial.Delta{delta("x:x", f, 0, 5*v.Draw(t, f)), delta("", f, 0, 5*v.Draw(t, f))})
 		}
 		p := c.Posterior(lesson("a"))
@@ -237,7 +237,7 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	add := func(n int64, field string, v float64) {
 		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.FixedScale))})
 	}
-	add(1000, "told", 1)
+	add(1000, trial.FieldRewarded, 1)
 	add(1000, "res2", 0.02)
 	if got := c.Refit().Sigma2; got != 0.24 {
 		t.Errorf("binary rewards: Sigma2 = %v, want 0.24", got)

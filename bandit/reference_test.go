@@ -20,9 +20,10 @@ func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	}
 }
 
-// solve follows the formulas in the specification: in a session where the lesson matched, the expected residual is del,
-// and del + effect if the lesson was injected.
-func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
+// solve returns the mean and variance of the lesson's effect and of the match effect, with the formulas in the
+// specification. In a session with a match, the expected residual (reward less predicted reward) is the match effect,
+// plus the lesson's effect if the lesson was injected.
+func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, matchEffect, matchVariance float64) {
 	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
 	b := s.n1 / p.Sigma2
 	d := 1/p.T02 + s.n1/p.Sigma2
@@ -48,7 +49,7 @@ func genArmSums(t *rapid.T) armSums {
 	return e
 }
 
-// assertNear permits rounding errors.
+// assertNear allows rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
@@ -69,10 +70,10 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 		c := bandit.New()
 		observed.addTo(c, "a@1", 0)
 		p := c.Posterior(lesson("a"))
-		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
+		mean, variance, matchEffect, _ := want.solve(bandit.DefaultPriors(), 0.01)
 		assertNear(t, "the mean", p.Mean, mean)
 		assertNear(t, "the variance", p.Var, variance)
-		assertNear(t, "the match effect", p.MatchEffect, del)
+		assertNear(t, "the match effect", p.MatchEffect, matchEffect)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
 			t.Fatalf("Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
@@ -102,8 +103,8 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 			mu0 = max(0.01, mu0/k)
 			t02, w2 := 10*0.0016, 10*0.01
 			for _, e := range all {
-				mean, variance, del, delVar := e.solve(want, want.Mu0)
-				t02, w2 = t02+(mean-mu0)*(mean-mu0)+variance, w2+del*del+delVar
+				mean, variance, matchEffect, matchVariance := e.solve(want, want.Mu0)
+				t02, w2 = t02+(mean-mu0)*(mean-mu0)+variance, w2+matchEffect*matchEffect+matchVariance
 			}
 			want.Mu0, want.T02, want.W2 = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
 		}
@@ -183,7 +184,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// MergeMaxima adds a maximum from another replica here.
+// MergeMaxima adds a maximum from another replica.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -198,7 +199,7 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 }
 
-// A unit is a run with several sessions. Withheld lessons also use the budget.
+// A unit, here a run with several sessions, has one budget of picks. Withheld lessons also use it.
 func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{

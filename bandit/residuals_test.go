@@ -46,19 +46,19 @@ func sampleAssignment() trial.Assignment {
 func TestResidualsMatchFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
-	del, m := -0.1+0.05, 0.04
+	matchEffects, m := -0.1+0.05, 0.04
 	for _, tc := range []struct {
 		scope, field string
 		day          int32
 		want         float64
 	}{
 		{"", "graded", 0, 0},
-		{"", "res2", 0, math.Pow(1-0.6-del-m, 2)},
+		{"", "res2", 0, math.Pow(1-0.6-matchEffects-m, 2)},
 		{"x:cat", "cn", 0, 1},
-		{"x:cat", "cs", 0, 1 - del - m},
+		{"x:cat", "cs", 0, 1 - matchEffects - m},
 		{"in@1", "s1", 20000, 0.35},
 		{"out@1", "s0", 20000, 0.46},
-		{"not@1", "su", 20000, 1 - 0.6 - del - m},
+		{"not@1", "su", 20000, 1 - 0.6 - matchEffects - m},
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
 		if got := deltaValue(ds, tc.scope, tc.field, tc.day); math.Abs(got-tc.want) > 1e-6 {

@@ -106,16 +106,16 @@ func TestFaultNamesItsSource(t *testing.T) {
 		src         configs.Sources
 		key, source string
 	}{
-		"a file without a name":                   {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
-		"a file with a name":                      {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
-		"a flag":                                  {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
-		"a flag with a wrong value":               {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"an unknown flag":                         {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
-		"a variable":                              {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
-		"a variable in flow form":                 {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
-		"the variable OPENAI_BASE_URL":            {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
-		"key required by another key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
-		"a key that a variable requires":          {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
+		"a file without a name":                      {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with a name":                         {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                                     {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag with a wrong value":                  {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"an unknown flag":                            {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":                                 {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable with a YAML flow mapping":        {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the variable OPENAI_BASE_URL":               {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"an unset key required by a key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
+		"an unset key required by a variable":        {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
 		faults := faultsOf(t, tc.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })

@@ -10,7 +10,8 @@ import (
 // example. A domain tool often answers in plain language, and the content may contain words such as "failed". If the
 // tool did nothing, the first clause usually says so.
 
-// isContent reports whether a text is content that the tool returns, although rule found a failure in it.
+// isContent reports whether a text is content that the tool returns, although rule found a failure in it. A dictionary
+// entry begins with a phrase in the list word-class. A phrase in about-call belongs to a message about the call.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {

@@ -50,6 +50,8 @@ func (r *shellResult) setCode(num string) bool {
 	return err == nil
 }
 
+// readHead removes the harness's lines before the output, and keeps an exit code in them. The list frame-head has the
+// beginnings of lines without a code.
 func (r *shellResult) readHead() {
 	rest := r.body
 	for range frameLines {
@@ -123,7 +125,8 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137.
+// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137. The code
+// follows a phrase in the list code-in-line. Most such lines begin with a phrase in code-of ("the command").
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -193,6 +196,8 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
+// readTailLine reports whether a line after the output is the harness's, and reads its exit code. The list frame-tail
+// has the beginnings of lines without a code.
 func (r *shellResult) readTailLine(t string) bool {
 	if hasAnyPrefix(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true

@@ -12,7 +12,7 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is a kind of failure, such as a missing file, whatever words a tool uses for it.
+// Kind is a kind of failure, such as a missing file. Each tool may describe the failure in other words.
 type Kind string
 
 // KindInfo describes a kind.

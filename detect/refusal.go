@@ -41,7 +41,8 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the refusal in a lower-case line.
+// refusalLine returns the refusal in a lower-case line. A phrase in the list refusal-behind can come before the
+// refusal.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)

@@ -118,10 +118,10 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 	})
 }
 
-// If the exit code is hidden, only a summary in the output shows the outcome.
+// A pipe hides the exit code, so only a summary in the output shows the outcome.
 func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 	for _, tc := range []struct{ tool, args, text, want string }{
-		{"bash", `{"command":"nx tsc`, "", "lint passed"},
+		{"bash", `{"command":"nx tsc`, "", "lint passed"}, // the arguments are cut; nx runs the goal tsc, as make tsc does
 		{"bash", `{"command":"npx tsc --noEmit"}`, "", "build passed"},
 		{"bash", `{"command":"cargo clippy"}`, "fine", "lint passed"},
 		{"bash", `{"command":"go vet ./..."}`, "", "lint passed"},

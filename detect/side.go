@@ -93,6 +93,8 @@ func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	return "", false
 }
 
+// asksForTitle reports whether the text asks for a conversation's title: it has a phrase in each of the lists
+// side-title (the order) and side-title-of (the object).
 func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)

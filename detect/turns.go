@@ -16,7 +16,7 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is a Feeling and the rule behind it.
+// Opinion is a Feeling and the rule that found it.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string
@@ -302,7 +302,8 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 // maxTurnText bounds the bytes of a user turn searched for an opinion.
 const maxTurnText = 4000
 
-// withoutPasted removes quoted output, code and screenshot paths. pasted is true if a removed line shows a failure.
+// withoutPasted returns the user's own words, without quoted output, code and screenshot paths. pasted is true if a
+// removed line shows a failure.
 func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	var b strings.Builder
 	inFence := false

@@ -40,7 +40,8 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind returns the kind for which one of the words is in the list "LISTS KIND" (calls.tsv).
+// verificationKind returns "test", "lint" or "build" if one of the words is in the list for this kind in calls.tsv. For
+// example, with lists "program" it searches "program test", "program lint" and "program build".
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {

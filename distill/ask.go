@@ -19,8 +19,8 @@ type question struct {
 	id         session.ID
 	counted    bool // whether the first round has counted the session
 	session    *Session
-	marks      map[string]judgeMark // the session's stored marks, by judge
-	last, next judgeMark            // this judge's stored mark, and the one to replace it
+	marks      map[string]judgeMark // what each judge has read and counted in the session
+	last, next judgeMark            // this judge's entry in marks, and the one to replace it
 	done       chan struct{}
 	answer     Judgement
 	err        error

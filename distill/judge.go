@@ -9,7 +9,7 @@ import (
 
 // Judge reads a session and returns drafts and opinions. It is safe for concurrent use.
 type Judge interface {
-	Name() string // kind and model, used as a key for stored marks
+	Name() string // kind and model, used as a key for the notes on sessions
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 

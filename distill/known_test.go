@@ -109,8 +109,8 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The user's text refers to the agent's calls, because the agent wrote no text. The lesson contains an option's value
-// only if the value is a number.
+// The agent writes no text in these sessions, so the user's correction can only mean the command before it. The lesson
+// contains an option's value only if the value is a number.
 func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})

@@ -8,7 +8,7 @@ import (
 	"precept/internal/session"
 )
 
-// judgeMark is one judge's note on a session.
+// judgeMark is one judge's note on a session: what the judge has read, counted and answered.
 type judgeMark struct {
 	Hash     string    `json:"hash"`            // Session.hash; "" after an error from the judge
 	Tries    int       `json:"tries,omitempty"` // unusable answers about this content; maxUnusable after a refusal

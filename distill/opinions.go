@@ -12,7 +12,7 @@ import (
 )
 
 // opinionKeyPrefix begins the keys for notes with opinion sums, one note per text of a lesson. A report reads the sums,
-// because reading the marks of a million sessions would take too long.
+// because reading the judgeMark of a million sessions would take too long.
 const opinionKeyPrefix = "opinion|"
 
 // textNames holds, by slug, the key for the lesson text that a session got (report.TextKey). An edited lesson has a new
@@ -55,13 +55,13 @@ type opinionSums struct {
 	changed map[string]bool // texts with sums not yet written
 }
 
-// recount replaces the opinions in the last mark with those in the next mark, so a continued session counts once.
+// recount replaces the opinions counted for a session with the newest ones, so a continued session counts once.
 func (s *opinionSums) recount(last, next *judgeMark) {
 	s.count(last, -1)
 	s.count(next, 1)
 }
 
-// count adds each opinion in a mark n times. n is -1 to remove the opinions.
+// count adds each of a session's opinions n times. n is -1 to remove the opinions.
 func (s *opinionSums) count(m *judgeMark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]

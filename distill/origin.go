@@ -134,8 +134,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether the output dictates one of the sentences. The words in own, already used by the agent or
-// the user, are ignored.
+// dictatesAny reports whether the output dictates one of the sentences. The words already used by the agent or the user
+// are ignored.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {

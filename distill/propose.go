@@ -47,8 +47,8 @@ const (
 )
 
 // testTrigger tests a trigger on the errors in this run. hit is true if the trigger matches an error in the draft's
-// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. own holds the
-// draft's case keys.
+// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. The last
+// parameter has the draft's case keys.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}

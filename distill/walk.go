@@ -48,7 +48,7 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	if err != nil {
 		return err
 	}
-	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
+	_ = json.Unmarshal(data, &old) // after a decoding error, the session counts as unread
 	last := old[w.judgeName()]
 	if w.Distiller.o.Select.IncludeSetAside && last.isSetAside() {
 		last.Hash, last.Tries = "", 0

@@ -25,7 +25,7 @@ type tenantDistiller struct {
 	changedCases     map[string]*Case       // cases changed since the last write, by key; nil for a removed case
 	lastSession      int64                  // number of the newest session read by the rules (Case.Last)
 	errorsByCase     map[string][]seenError // errors by case key, for testing drafts' triggers
-	marks            map[session.ID][]byte  // marks not yet written, as JSON
+	marks            map[session.ID][]byte  // each session's judgeMark values, not yet written, as JSON
 	opinionSums      opinionSums
 	support          map[string]support // support changed since the last write, by lesson slug
 	budget           Budget
@@ -42,7 +42,7 @@ type judging struct {
 	lastError     error
 }
 
-// judgeName is the name used to store marks.
+// judgeName is the key for this distiller's judgeMark in a session's note.
 func (w *tenantDistiller) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"

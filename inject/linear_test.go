@@ -34,6 +34,7 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
+// requestWithCalls returns a request with n failed tool calls. idFormat is the call id, with %d for the call's number.
 // If interleaved is true, each call is followed by its result. Otherwise, all calls come first, and then all results.
 func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`

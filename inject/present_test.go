@@ -25,7 +25,8 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// An injected lesson has the same text whatever other lessons match. Other matches decide only whether the lesson fits.
+// An injected lesson has the same text whatever other lessons match. Other lessons can only take the room that the
+// lesson needs.
 func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
@@ -123,8 +124,9 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 }
 
-// The presentation changes only after a person decides about the lesson. Without a planned number of picks, the counts
-// decide.
+// A lesson that harms becomes a caution. During a trial with a planned number of picks, and afterwards until a person
+// decides about the lesson, the presentation stays the same. In a trial without a planned number, it changes as soon as
+// enough sessions failed.
 func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

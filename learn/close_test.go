@@ -37,7 +37,7 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "rewarded session's version", f.applied(rewarded).Version, 1)
 	assertEqual(t, "unrewarded session's version", f.applied(unrewarded).Version, 1)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
-	assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
@@ -81,7 +81,7 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	}
 	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
-	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
 	// A sample's id is derived from the session, so the repeated write added nothing.
 	var families []string
 	samplesReader := f.backend.backend.(interface {
@@ -172,7 +172,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 				a := f.applied(id)
 				assertEqual(t, "reward", a.Reward, tc.reward)
 				assertEqual(t, "tier", a.Tier, tc.tier)
-				assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
+				assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
 				assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).TrialCounters().Global().All.Rewarded, 1)
 			}
@@ -242,11 +242,11 @@ func TestCorrectionIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 			f.backend.failNext(op, 3, errDown)
 			for range 3 {
 				f.deliverAndCorrect()
-				assertEqual(t, "rewarded sessions during the failure", f.counter("", "told"), 0)
+				assertEqual(t, "rewarded sessions during the failure", f.counter("", trial.FieldRewarded), 0)
 			}
 			assertEqual(t, "reported failures", len(f.takeFailures()), 3)
 			f.deliverAndCorrect()
-			assertEqual(t, "rewarded sessions after the failure", f.counter("", "told"), 1)
+			assertEqual(t, "rewarded sessions after the failure", f.counter("", trial.FieldRewarded), 1)
 		})
 	}
 }
@@ -306,7 +306,7 @@ func TestLearnerRunClosesDueSessions(t *testing.T) {
 	}
 	f.backend.hook = nil
 	f.closeDue(f.ctx()) // the cancellation may have interrupted the pass
-	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
 }
 
 func TestCloseIntervalIsBounded(t *testing.T) {
@@ -363,7 +363,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after the restart and the first pass", f.applied(id).Reward, .25)
-	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
 	assertEqual(t, "version", f.applied(id).Version, 2)
 
 	// Feedback arrives while the correction is settled, and the program stops before the next pass.

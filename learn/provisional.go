@@ -69,7 +69,7 @@ func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record)
 }
 
 func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // a member's unit counts the feedback
+	if rec == nil || rec.Unit.ID != "" { // the feedback counts in the session's unit: the run or parent session
 		return
 	}
 	out := feedback.Reward(dropLateImplicit(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)

@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// recordLive stores a conversation as the proxy does. With session.ByEcho, recordLive also stores the random ids as
-// echoes.
+// recordLive stores a conversation as the proxy does. If method is session.ByEcho, recordLive also stores echoes: keys
+// for the random ids in the transcript, such as tool-call ids.
 func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
 	id := session.IDOf(tenantA, namespace, name)

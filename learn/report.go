@@ -127,7 +127,7 @@ func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter ti
 	if err != nil || !rec.Unit.IsRun {
 		open.Sessions++
 	}
-	if err != nil || rec.Unit.ID != "" { // a member's matches are in the unit
+	if err != nil || rec.Unit.ID != "" { // the matches are in the session's unit: the run or parent session
 		return
 	}
 	if open.Matched == nil {
@@ -170,7 +170,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // a member's unit counts the reward
+	if rec.Unit.ID != "" { // the reward counts in the session's unit
 		member := trial.MemberAssignment()
 		return member.ClosingDeltas()
 	}

@@ -29,8 +29,9 @@ type hookAnswer struct {
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
-// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The secret that signed the delivery decides the tenant,
-// whatever the payload says. The service shows the answer to the webhook's owner.
+// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. Each configured secret belongs to a tenant. The secret
+// that matches the delivery's signature, and not the payload, decides the tenant. The service shows the answer to the
+// webhook's owner.
 func (p *Proxy) serveHook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]

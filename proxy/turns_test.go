@@ -128,8 +128,8 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// The upstream gets the same bytes in each try. precept counts a turn's loop only once, and stores one complete
-// exchange for each turn.
+// The upstream gets the same bytes in each try. precept detects the loop, a repeated failing call, only once, and
+// stores one complete exchange for each turn.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },

@@ -103,7 +103,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 	}
 }
 
-// The list omits the run's own record.
+// The session list contains the run's sessions, but not the run's own record.
 func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -197,7 +197,7 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// The list omits a session that was deleted after Archive.Recent had read it.
+// The session list omits a session that was deleted after Archive.Recent had read it.
 func TestOrderedListHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

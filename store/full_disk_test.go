@@ -35,7 +35,7 @@ func (o *offerCounts) play(f *fixture, n int) {
 	f.clock.add(2 * time.Second)
 }
 
-// account returns the expected account after every accepted turn was written.
+// account returns the expected account, the line that adds up all offered turns, after every accepted turn was written.
 func (o *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
 	if o.refused > 0 {
@@ -44,8 +44,8 @@ func (o *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a full disk. Turns are dropped and counted, and stored again when the disk has
-// space.
+// The outbox and the database share a full disk. The store drops and counts new turns until the disk has space, and
+// then stores new turns again.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -266,7 +266,7 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Ended turns and changed sessions do not accumulate. Not parallel: the test measures the heap.
+// Ended turns and changed sessions do not accumulate in memory. Not parallel: the test measures the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 1000 })

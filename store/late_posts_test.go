@@ -230,7 +230,7 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	}
 }
 
-// The feedback names only a reply in the session.
+// The feedback identifies the session only by the id of a reply.
 func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
@@ -296,7 +296,8 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	}
 }
 
-// The feedback names a reply. Feedback on other sessions stays.
+// During an outage, while session s is being deleted, feedback on a reply in s arrives. It is deleted, too. Feedback on
+// the other session stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend

@@ -29,8 +29,8 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := sessionID("s")
-	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("Acquire(unknown session) = %v, uncertain = %v, want nil, uncertain = false", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || uncertain {
+		t.Errorf("Acquire(unknown session) = %v, uncertain = %v, want nil, uncertain = false", ses, uncertain)
 	}
 	if ses := f.store.AcquireInMemory(id); ses != nil {
 		t.Errorf("AcquireInMemory(unknown session) = %v, want nil", ses)
@@ -53,27 +53,27 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	f.backend.failNext("session", 1, errDown)
-	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire during an outage = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
+		t.Errorf("Acquire during an outage = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ses, late := f.store.Acquire(ended, tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire with a canceled context = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+	if ses, uncertain := f.store.Acquire(ended, tenantA, id); ses != nil || !uncertain {
+		t.Errorf("Acquire with a canceled context = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
 	}
-	if m, late := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
-		t.Errorf("FindByEchoes with a canceled context = %v, uncertain = %v, want nil, uncertain = true", m, late)
+	if m, uncertain := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !uncertain {
+		t.Errorf("FindByEchoes with a canceled context = %v, uncertain = %v, want nil, uncertain = true", m, uncertain)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
 	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire(session with a damaged row) = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
+		t.Errorf("Acquire(session with a damaged row) = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m, late := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || late {
-		t.Errorf("FindByEchoes without keys = %v, uncertain = %v, want nil, uncertain = false", m, late)
+	if m, uncertain := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || uncertain {
+		t.Errorf("FindByEchoes without keys = %v, uncertain = %v, want nil, uncertain = false", m, uncertain)
 	}
 }
 
@@ -84,8 +84,8 @@ func TestLateLookupNamesTheLimit(t *testing.T) {
 		o.Hooks.OnFailure = func(_ label.Step, err error) { failures = append(failures, err) }
 	})
 	f.backend.failNext("session", 1, fmt.Errorf("%w: %w", errDown, context.DeadlineExceeded))
-	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s")); ses != nil || !late {
-		t.Errorf("Acquire with a slow backend = %v, late %v, want nil, late true", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s")); ses != nil || !uncertain {
+		t.Errorf("Acquire with a slow backend = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
 	}
 	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "limits.lookup_timeout (5s)") || errors.Is(failures[0], session.ErrUnavailable) {
 		t.Errorf("failures = %v, want one that names limits.lookup_timeout (5s), and not session.ErrUnavailable", failures)
@@ -198,13 +198,13 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
-	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
-		t.Errorf("Acquire(session only in the outbox) = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !uncertain {
+		t.Errorf("Acquire(session only in the outbox) = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
 	}
 	f.backend.allowWrites()
 	f.deliverFor(2 * time.Second)
-	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
-		t.Errorf("Acquire after the outage = %v, uncertain = %v, want a session, uncertain = false", ses, late)
+	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || uncertain {
+		t.Errorf("Acquire after the outage = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
 	}
 }
 
@@ -295,9 +295,9 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				id := sessionID(name(w + i))
-				ses, late := f.store.Acquire(t.Context(), tenantA, id)
-				if late {
-					t.Error("Acquire: late = true, want false")
+				ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
+				if uncertain {
+					t.Error("Acquire: uncertain = true, want false")
 					return
 				}
 				if ses == nil {
@@ -337,8 +337,8 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playTurnOn sends one turn in a session to the replica f, as the proxy does. If the backend does not answer in time,
-// the session gets a temporary record.
+// playTurnOn adds a turn to the session on replica f, and returns the session's record there. As in the proxy, the
+// session gets a temporary record if the backend does not answer in time.
 func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	f.t.Helper()
 	f.clock.add(time.Second)

@@ -111,15 +111,15 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	f.backend.failWrites()
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.deliver()
-	_, late := f.store.Acquire(t.Context(), tenantA, session.ID{9})
-	checkEqual(t, "a session that does not exist is uncertain", late, false)
+	_, uncertain := f.store.Acquire(t.Context(), tenantA, session.ID{9})
+	checkEqual(t, "a session that does not exist is uncertain", uncertain, false)
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
-	_, late = f.store.Acquire(t.Context(), tenantA, id)
-	checkEqual(t, "the undelivered session is uncertain after the restart", late, true)
+	_, uncertain = f.store.Acquire(t.Context(), tenantA, id)
+	checkEqual(t, "the undelivered session is uncertain after the restart", uncertain, true)
 	f.deliverFor(time.Second)
-	ses, late := f.store.Acquire(t.Context(), tenantA, id)
-	if ses == nil || late {
-		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, late)
+	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
+	if ses == nil || uncertain {
+		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
 	}
 	f.store.Release(ses, store.Unchanged)
 }

@@ -295,7 +295,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		}
 		e = originalEntry(e, stored, ok)
 	}
-	// The session comes first: refused feedback must not count for the unit.
+	// The session comes first: refused feedback must not count for the run or parent session.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
 	if po.undoer.undo(ctx, s.erasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession

@@ -103,8 +103,8 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(w.writeEchoes(ctx, echoes[:half]), w.writeEchoes(ctx, echoes[half:]))
 }
 
-// writePiece writes one session's row or exchange, and reports whether the backend has the piece. After a panic the
-// session is set aside.
+// writePiece writes one session's row or exchange, and reports whether the backend has the piece. After a panic, later
+// steps skip the session.
 func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !w.guard.RunOn(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
 		return false, nil

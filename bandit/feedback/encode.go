@@ -32,8 +32,8 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank returns a sort key for an entry's version. Among versions with one id, the one with the greatest key, compared
-// byte by byte, is kept, in whatever order they arrive.
+// Rank returns a sort key for an entry's version. Stores keep the version with the greatest key, compared byte by byte,
+// so the order in which versions with one id arrive does not matter.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

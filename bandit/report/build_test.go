@@ -128,7 +128,7 @@ func TestVerdictDependsOnData(t *testing.T) {
 	}
 }
 
-// A smaller holdout widens the interval until it contains 0.
+// With fewer withheld sessions, the interval widens until it contains 0.
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
@@ -194,8 +194,12 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	if r := rowOfLessonA(t, few); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in an unproven row's note`, r.Verdict, *r.Lo, r.Note)
+	early := rowOfLessonA(t, few)
+	if *early.Lo <= 0 || early.Verdict == report.Helps {
+		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, want a bound above 0, but not the verdict "helps"`, early.Verdict, *early.Lo)
+	}
+	if early.Verdict == report.Unproven && !strings.Contains(early.Note, "50 rewarded sessions") {
+		t.Errorf(`40 withheld sessions: Note = %q, want "50 rewarded sessions" in the note`, early.Note)
 	}
 	c := bandit.New()
 	for i := range 20 {
@@ -254,7 +258,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 }
 
-// Missing values are null.
+// A missing value is null in JSON.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})

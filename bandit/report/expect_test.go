@@ -42,7 +42,7 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	}
 }
 
-// The chooser expects a benched lesson to harm, and picks it in only 2% of sessions.
+// A lesson that is expected to harm is benched, and picked in only 2% of sessions.
 func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
@@ -63,7 +63,7 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	}
 }
 
-// If a verdict is expected before the planned evaluation, NeedsPicks counts only to the verdict.
+// NeedsPicks is the number of picks until the planned evaluation, or until an earlier verdict.
 func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})

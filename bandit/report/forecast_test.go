@@ -160,7 +160,8 @@ func (b beliefInArm) Belief(l report.Lesson) report.Belief {
 func (beliefInArm) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (beliefInArm) Sigma2() float64                         { return 0.25 }
 
-// If the mean rewards stay the same, the row has a verdict after 1.06 times as many picks, and none after 85% of them.
+// NeedsPicks is the number of picks until a verdict if the mean rewards stay the same. The row still has no verdict
+// after 85% of these picks, and has one after 106%.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	rowOf := func(a armSessions, others int) report.Row {
 		c := bandit.New()
@@ -180,17 +181,17 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
 			t.Fatalf("%+v: Verdict = %q, NeedsPicks = %d, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
-		rowAfter := func(part float64) report.Row {
-			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
+		rowAfter := func(share float64) report.Row {
+			growth := (float64(r.Rewarded) + share*float64(r.NeedsPicks)) / float64(r.Rewarded)
 			b := a
-			b.n1, b.n0 = int(math.Round(by*float64(a.n1))), int(math.Round(by*float64(a.n0)))
+			b.n1, b.n0 = int(math.Round(growth*float64(a.n1))), int(math.Round(growth*float64(a.n0)))
 			return rowOf(b, 0)
 		}
 		if later := rowAfter(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after 1.06 times %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
+			t.Errorf("%+v: after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
 		if earlier := rowAfter(0.85); earlier.Verdict == report.Helps || earlier.Verdict == report.Harms || earlier.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 0.85 times %d picks: Verdict = %q, want neither helps, harms nor no effect", a, r.NeedsPicks, earlier.Verdict)
+			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want neither helps, harms nor no effect", a, r.NeedsPicks, earlier.Verdict)
 		}
 	}
 	// The current rate is 400 picks in two weeks.

@@ -73,8 +73,8 @@ func (v Verdict) sign() (sign float64, causal bool) {
 
 const listedModels = 4 // most model names in a sentence
 
-// OnModels describes the models behind the verdict: "proven on A, open on B". The result is "" if neither the reward
-// nor an outcome has a verdict, or if no model is known.
+// OnModels describes the verdict by model: "proven on A, open on B". The result is "" if neither the reward nor an
+// outcome has a verdict, or if no model is known.
 func (r *Row) OnModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {

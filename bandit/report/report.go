@@ -191,7 +191,7 @@ type Row struct {
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
 	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
 	Rewarded       int64          `json:"told"`         // n_injected plus n_withheld
-	Late           int64          `json:"late_rewards"` // part of told: sessions without a reward at close that got one later
+	Late           int64          `json:"late_rewards"` // sessions in told without a reward at close that got one later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison

@@ -192,7 +192,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 			a.HasMeasuredRules = marked
 			compared, arms := 0, 0
 			if beside := deltaValue(a.ClosingDeltas(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, measured section %t: %v sessions left out, want some only with a section",
+				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want 0 without a section and more with one",
 					control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {

@@ -34,7 +34,7 @@ func TestContributionMatchesFormulas(t *testing.T) {
 		day          int32
 		want         float64
 	}{
-		{"", "told", 0, 1},
+		{"", trial.FieldRewarded, 0, 1},
 		{"", "sumy", 0, 1},
 		{"", "n1", 20000, 1},
 		{"", "s1", 20000, 1},
@@ -101,8 +101,8 @@ func TestControlSessionsCountMatches(t *testing.T) {
 			deltaValue(a.ClosingDeltas(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
 	}
 	a.Matched = nil
-	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", "told", 0) != 1 {
-		t.Errorf("control session without a match: n0 = %v, told = %v, want 0, 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", "told", 0))
+	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", trial.FieldRewarded, 0) != 1 {
+		t.Errorf("control session without a match: n0 = %v, rewarded sessions = %v, want 0, 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", trial.FieldRewarded, 0))
 	}
 }
 

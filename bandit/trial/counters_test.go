@@ -75,7 +75,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 }
 
-// At the NextDiscovery p-value, one more test would be a discovery.
+// NextDiscovery is the p-value at which one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64
@@ -109,7 +109,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	}
 }
 
-// A clone is independent.
+// A change to a clone does not change the original.
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -166,12 +166,13 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// A younger arm counts the days since the first day.
+// Recent is the arm's rewarded picks per day, and ClosedPerDay all closed sessions per day. Both are averages over the
+// last 28 days, or over the days since the first pick or the first session in the counters if these are fewer.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
-		recent, closed float64 // rates per day
+		recent, closed float64 // want from Recent and ClosedPerDay
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
@@ -245,7 +246,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// Corrections count negatively.
+// A correction, a negated contribution, lowers the counts.
 func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))
@@ -255,7 +256,7 @@ func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	if n := trial.CountRewards(slices.Concat(ds, trial.Negate(a.Contribution(1, 1)))); n != 0 {
 		t.Errorf("after the reward was withdrawn: CountRewards = %d, want 0", n)
 	}
-	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
+	ds = append(ds, trial.Delta{Key: key("a@1", trial.FieldRewarded, 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
 		t.Errorf("after adding an arm's counters with the same names: CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}

@@ -99,8 +99,8 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 		before := c.Stats("a@1").Maxima.ProvenAt
 		c.RaiseMaxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
-		if is, want := s.Maxima.ProvenAt != 0, s.Maxima.LogEHelps >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
+		if proven, want := s.Maxima.ProvenAt != 0, s.Maxima.LogEHelps >= math.Log(20); proven != want || proven != c.Progress("a@1", 0, "", 0).Proven {
+			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, proven, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
 		}
 		if before != 0 && s.Maxima.ProvenAt != before {
 			t.Fatalf("after %d rewards: ProvenAt = %d, want %d, unchanged", n, s.Maxima.ProvenAt, before)

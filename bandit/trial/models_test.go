@@ -80,7 +80,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests. The limit also holds in counters read from a store, and in clones.
+// Model names come from requests, so their number is limited, also in clones and in counters read from a store.
 func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}

@@ -253,7 +253,7 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	checkEvaluation(trial.Evaluation{Rewarded: 5, Evaluated: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// z is in millionths.
+// z, a session's term in the effect, is stored in millionths.
 func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")

@@ -18,7 +18,7 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// A closed pipe may truncate the output.
+// The output ends in the middle if the pipe was closed.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},

@@ -66,6 +66,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
+// The queries have full-width letters, other Unicode hyphens and capital letters.
 func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{

@@ -171,7 +171,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Matches != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("Explain, %s: Matches = %v, want as in Match = %v", e.Lesson.Slug, e.Matches, fired)
+				t.Fatalf("%s: Explain returned Matches = %v, but Match returned %v, want the same result", e.Lesson.Slug, e.Matches, fired)
 			}
 			if e.Matches && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Matches && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Matches = %v, causes = %v, obstacles = %q, want a cause if the lesson matches, and an obstacle if not",

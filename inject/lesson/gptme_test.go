@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// gptmeText returns a gptme file with the given lines below the key match.
+// gptmeText returns a gptme file with the given lines below the key "match".
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// In an AIP-11 file, a * between blanks matches only a *. One book may have lessons in both formats.
+// Lesson files have precept's own format (AIP-11) or gptme's. A * between blanks matches one word in a gptme file, but
+// only a * in an AIP-11 file. A book can contain both.
 func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -44,7 +45,7 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	}
 }
 
-// Keys below match that precept does not read are reported.
+// Keys below the key "match" that precept does not read are reported.
 func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{

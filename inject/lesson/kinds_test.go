@@ -115,10 +115,10 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	}
 }
 
-// In a caution, which shows what to avoid, a reader would misread an instruction.
+// A caution shows what to avoid. An agent would take an instruction in a caution for something to avoid.
 func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
-	for advice, ordersStep := range map[string]bool{
+	for advice, hasInstruction := range map[string]bool{
 		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
 		"Do not force the push.": false, "The second attempt failed in the same way.": false, "Forcing a push removed commits.": false, "Never use the flag.": false,
 	} {
@@ -129,8 +129,8 @@ func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 			}
 			l.Advice = advice
 			found := slices.ContainsFunc(lesson.Checker{}.CheckBook(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
-			if found != (ordersStep && isCaution) {
-				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, ordersStep && isCaution)
+			if found != (hasInstruction && isCaution) {
+				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, hasInstruction && isCaution)
 			}
 		}
 	}

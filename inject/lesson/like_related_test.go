@@ -46,8 +46,8 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 		s := x.newScratch()
 		s.budget = maxLikeWork
 		for w := range windowsOf(text) {
-			for _, of := range x.score(s, w.stems, fromWords) {
-				return of.score
+			for _, match := range x.score(s, w.stems, fromWords) {
+				return match.score
 			}
 		}
 		return 0

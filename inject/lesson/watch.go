@@ -27,9 +27,9 @@ type Watcher struct {
 	// Events asks the kernel for changes. Keep Events false in a bubble of testing/synctest, which cannot wait for the
 	// kernel.
 	Events bool
-	// OnPolling, if set, gets the reason why every poll has to walk.
+	// OnPolling, if set, is called with the reason if kernel events fail, so that every poll reads the directory.
 	OnPolling func(why error)
-	// OnPanic, if set, gets the value of a panic during a reload. The book stays active.
+	// OnPanic, if set, is called after a panic during a reload. The book stays active.
 	OnPanic func(value any)
 
 	dir         string
@@ -98,7 +98,8 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// pollOnly turns kernel events off if err, the reason, is not nil.
+// pollOnly turns kernel events off if err, the error from opening or extending them, is not nil. The watcher then only
+// polls.
 func (w *Watcher) pollOnly(err error) {
 	if err == nil {
 		return

@@ -108,7 +108,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	t.Run("history kept by the provider", func(t *testing.T) {
 		s := newScript()
 		s.addTurn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
-		s.repeatedReply, s.sentItems = nil, 0
+		s.repeatedReply, s.sentItems = nil, 0 // the next request has only new items
 		s.addTurn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
@@ -138,7 +138,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	t.Run("compacted history", func(t *testing.T) {
 		s := newScript()
 		s.addTurn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
-		s.repeatedReply, s.sentItems = nil, 0
+		s.repeatedReply, s.sentItems = nil, 0 // the agent replaces all items with a summary
 		s.addTurn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := formatConversation(s.session.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)

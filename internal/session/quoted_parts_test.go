@@ -25,8 +25,8 @@ func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wi
 	return req
 }
 
-// A side request that requires JSON needs only one quotation. A side request that must call a tool needs a question and
-// an answer with speaker labels.
+// QuotedSession finds the session that a side request quotes. If the side request requires JSON, one quotation is
+// enough. If it must call a tool, it must quote a question and an answer with speaker labels.
 func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
@@ -42,14 +42,14 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 		"JSON required, a reply":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
 		"JSON required, a tool result":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
 		"JSON required, no quotation":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
-		"JSON required, 20 first message bytes":         {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
+		"JSON required, the first 20 bytes":             {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
 		"JSON required, a chat's first message":         {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
 		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
 		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
 		"the first message after 128 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
 		"the first message after 127 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
-		"a first turn tool":                             {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
-		"a newest turn tool":                            {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
+		"a tool from the first turn":                    {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
+		"a tool from the newest turn":                   {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
 		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()

@@ -213,7 +213,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	}
 }
 
-// The list may grow after a reply, or change by an edit or a compaction.
+// An agent appends messages to the list with or without a reply in between, edits the list, or compacts it.
 func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newThreader returns a threader that counts session names instead of drawing random bytes.
+// newThreader returns a threader with numbered session names instead of random ones.
 func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -102,7 +102,8 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	}
 }
 
-// Product names may have a suffix, as in codex_cli_rs.
+// Every agent's cache key becomes the session name. Only known agents use a different key for each conversation. The
+// product name can have a suffix, as in codex_cli_rs.
 func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -119,7 +120,8 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	}
 }
 
-// An agent may rewrite the first message or the reply. If both are rewritten, nothing shows where the items are.
+// KeepsIndices reports whether the earlier items have the same indices in the next request. An agent can rewrite the
+// first message or the reply. If both are rewritten, the indices are unknown.
 func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, tc := range map[string]struct {

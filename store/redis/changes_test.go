@@ -139,6 +139,8 @@ func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
+// Changes returns the changes since the previous call. The store applies the second settlement although the reply is
+// lost, at once or only after Positions or Counters, and Changes must return this settlement once.
 func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	for _, order := range []string{"at once", "after Positions", "after Counters"} {
 		t.Run(order, func(t *testing.T) {

@@ -92,7 +92,7 @@ func changeCalls() []storeCall {
 		writeCall("park", func(ctx context.Context, s *redis.Store) error {
 			return errors.Join(s.Park(ctx, testTenant, 9, newEntry("p")), s.Park(ctx, testTenant, 10, newEntry("q")))
 		}),
-		writeCall("join", func(ctx context.Context, s *redis.Store) error {
+		writeCall("unpark", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Unpark(ctx, testTenant, map[session.EchoKey]session.ID{9: sessionID(3), 11: sessionID(1)})
 			return err
 		}),

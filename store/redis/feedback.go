@@ -39,7 +39,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 }
 
 // AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
-// entry replaces the earlier one, in whatever order they arrive.
+// entry replaces the earlier one, even if the later version arrives first.
 //
 // The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries may be
 // stored, and the caller repeats the call.

@@ -23,7 +23,8 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// If a session has several opt-out marks, the store keeps the mark that hides the most, in any write order.
+// An opt-out mark has the numbers of the opted-out turns and items. If a session has several marks, the store keeps the
+// one with the largest numbers, in any write order.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()

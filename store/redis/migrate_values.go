@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// copyValues copies the values that a tenant has once, the tenant's totals, and the marks on sessions set aside.
+// copyValues copies the values that a tenant has once, the tenant's totals, and the session.DeadLetter entries.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	oldBase, target := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
 	// Earlier copies are removed first, because counter rows and parked feedback may have been deleted since.

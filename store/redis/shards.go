@@ -46,8 +46,8 @@ func crc16(text string) (crc uint16) {
 	return crc
 }
 
-// location identifies a keyspace, whatever the number of shards: the shard is hash modulo the number of shards. The
-// zero location has the keys that belong to no tenant.
+// location identifies a keyspace for any number of shards. The shard is hash modulo the number of shards. The zero
+// location has the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string

@@ -42,7 +42,7 @@ func TestDataNameIgnoresTheLogin(t *testing.T) {
 			t.Fatalf("DataName(%q): %v", text, err)
 		}
 		if first, ok := names[got]; ok && first != want {
-			t.Errorf("DataName(%q) = %q, as for %s, want as for %s", text, got, first, want)
+			t.Errorf("DataName(%q) = %q, the name for %s, want a name for %s", text, got, first, want)
 		}
 		names[got] = want
 	}

@@ -125,6 +125,7 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
+// fillStore stores sessions with one echo each. The factor spreads the echo keys over all 64 bits.
 func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
@@ -139,6 +140,8 @@ func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	}
 }
 
+// BenchmarkSession looks up stored sessions. n grows by 7919, a prime, with each look-up, so neighboring look-ups read
+// distant rows, and n/7919 is the number of look-ups.
 func BenchmarkSession(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -166,7 +169,8 @@ func BenchmarkUnknownSession(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
 }
 
-// BenchmarkFindByEcho looks up twenty keys; one of them is stored.
+// BenchmarkFindByEcho looks up twenty keys, of which only the last is stored. n/7919 is the number of look-ups, as in
+// BenchmarkSession.
 func BenchmarkFindByEcho(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -177,7 +181,7 @@ func BenchmarkFindByEcho(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		for i := range keys {
-			keys[i] = session.EchoKey(n+i)*0x9e3779b97f4a7c15 + 1
+			keys[i] = session.EchoKey(n+i)*0x9e3779b97f4a7c15 + 1 // not stored
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {

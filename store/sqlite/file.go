@@ -40,7 +40,7 @@ func checkMagic(f *os.File) error {
 	return nil
 }
 
-// checkTables reads a few rows from every table, so that Open detects damage behind the header.
+// checkTables reads a few rows from every table, so that Open detects damage after the header.
 func checkTables(c *conn) {
 	for _, table := range []string{
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",

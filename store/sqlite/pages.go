@@ -83,8 +83,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns a page of samples. The page begins with the sample behind the position in after ("" means the
-// first sample), and ends at the position in until, inclusive ("" means the last sample). last is the last returned
+// SamplesAfter returns a page of samples. The page begins with the first sample after the position in after ("" means
+// the first of all), and ends at the position in until, inclusive ("" means the last sample). last is the last returned
 // sample's position, or after if there is no sample.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)

@@ -57,8 +57,11 @@ func createSchema(t *testing.T, path string, schema int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first two blocks belong to one echo_runs row. The third is an echo_log row with a later time for echo 3.
-	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
+	blocks := [3]string{
+		oldEchoes(oldEcho{key: 1, at: 20, sid: 1}, oldEcho{key: 2, at: 20, sid: 1}), // this block and the next belong to one echo_runs row
+		oldEchoes(oldEcho{key: 3, at: 20, sid: 1}),
+		oldEchoes(oldEcho{key: 3, at: 40, sid: 1}, oldEcho{key: 4, at: 40, sid: 1}, oldEcho{key: 4, at: 30, sid: 1}), // an echo_log row
+	}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
 		INSERT INTO tenants VALUES(1, 't');
@@ -84,14 +87,15 @@ func createSchema(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes encodes tenant 1's echoes in the schema 8 format. The arguments are each echo's key, time and session.
-func oldEchoes(keysTimesSessions ...int64) string {
+type oldEcho struct{ key, at, sid int64 }
+
+// oldEchoes encodes tenant 1's echoes in the schema 8 format.
+func oldEchoes(echoes ...oldEcho) string {
 	var b []byte
-	for i, n := range keysTimesSessions {
-		if i%3 == 0 {
-			n = echoKey(1, session.EchoKey(n))
+	for _, e := range echoes {
+		for _, n := range []int64{echoKey(1, session.EchoKey(e.key)), e.at, e.sid} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	return string(b)
 }

@@ -141,6 +141,7 @@ func claude() agent {
 
 // programs returns small programs that use an SDK or a framework. Each program runs both turns in one process.
 func programs() []agent {
+	// delta means that the provider keeps the history, so a request contains only the new messages.
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
 			name: name, inProcess: true, sendsDeltas: delta,
@@ -152,7 +153,7 @@ func programs() []agent {
 				}
 			},
 			ask: func(b *sandbox, text string, _ bool) []string {
-				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
+				scriptPath, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)
 				}
@@ -160,7 +161,7 @@ func programs() []agent {
 				if filepath.Ext(file) == ".py" {
 					program = installedProgram(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
 				}
-				return []string{program, here, text, followUp}
+				return []string{program, scriptPath, text, followUp}
 			},
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-const crowdSize = 50
+const crowdSize = 50 // agents that run at the same time
 
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
@@ -37,12 +37,12 @@ func (a *agent) runLoad(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
 	tr.tap.redirect(t, p.DataURL)
 	argv := a.ask(tr.box, loopTask, false)
-	here, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
+	scriptPath, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowdSize)), 4*tr.box.limit
-	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
+	code, out := tr.box.call(slices.Insert(argv, 1, scriptPath), nil)
 	if code != 0 {
 		t.Fatalf("agent crowd: got exit code %d, output %s, want 0", code, out)
 	}
@@ -66,7 +66,8 @@ func (a *agent) runLoad(t *testing.T) {
 // insertions counts the lesson blocks and loop warnings that precept inserted.
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the main requests by the model's first answer. Each group must be one session.
+// sessionsOfCrowd returns the sessions of all agents that ran at the same time, and counts the insertions in their
+// requests. The model's first answer identifies an agent: all requests with this answer must be in one session.
 func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}

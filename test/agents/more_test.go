@@ -73,11 +73,11 @@ func pythonAgents(home string) []agent {
 				b.env = append(b.env, env...)
 			},
 			ask: func(b *sandbox, text string, _ bool) []string {
-				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
+				scriptPath, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)
 				}
-				return []string{filepath.Join(b.programs, folder, "bin", "python"), here, text, followUp}
+				return []string{filepath.Join(b.programs, folder, "bin", "python"), scriptPath, text, followUp}
 			},
 		}
 	}

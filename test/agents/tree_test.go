@@ -88,10 +88,12 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 // conversation must be one session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
+		// One request asks for three choices, and the conversation continues with one of these.
 		"one of three choices": func(c *branchingChat, i, _ int) {
 			choices := c.ask(c.list, harness.Object{"n": 3})
 			c.list = withAnswer(c.list, choices[i%len(choices)], "ok")
 		},
+		// Three equal requests are sent together, and the conversation continues with one of the answers.
 		"one of three answers": func(c *branchingChat, i, turn int) {
 			if turn == 0 {
 				c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")

@@ -31,7 +31,7 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		p := harness.StartWithUpstream(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.DataURL, 8)
-		harness.Eventually(t, "answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
+		harness.Eventually(t, "more than 20 answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
 		l.WaitForRequests(int64(7 * round))
 		stop() // the load does not count the failures that the kill causes
 		killed := p.Kill()

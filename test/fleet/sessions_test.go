@@ -169,7 +169,7 @@ func checkPrefix(t *testing.T, older, newer string) {
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d in the newest request: got\n%[3]s\nwant as in the previous request\n%[2]s", i, a[i], b[i])
+			t.Errorf("message %d in the newest request: got\n%[3]s\nwant the previous request's message\n%[2]s", i, a[i], b[i])
 		}
 	}
 }
@@ -361,7 +361,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 }
 
-// Each session counts once, whichever replica closes it.
+// Each session is counted once, whichever replica closes it.
 func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -110,7 +110,7 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 // WaitUntilReady waits for this process's run.json, and reads the addresses from the file.
 func (p *Process) WaitUntilReady(dir string) *Process {
 	p.T.Helper()
-	p.Eventually("run.json", func() bool {
+	p.Eventually("run.json with this process's id", func() bool {
 		r, err := server.ReadRunFile(dir)
 		if err != nil || r.PID != p.Cmd.Process.Pid {
 			return false

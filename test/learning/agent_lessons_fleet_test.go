@@ -59,7 +59,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)
-	harness.Eventually(t, "the writ's lesson in the second server's list", lessonCountIs(2))
+	harness.Eventually(t, "the lesson from the /lesson command in the second server's list", lessonCountIs(2))
 	a.Assistant(note)
 	if l, _ := secondClient.list("?q=parser"); len(l) != 1 {
 		t.Errorf("search for parser at the second server: got %q, want 1 id", l)

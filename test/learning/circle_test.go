@@ -17,7 +17,7 @@ import (
 
 func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it plays 2,240 sessions")
+		t.Skip("the demo plays 2,240 sessions")
 	}
 	dir := t.TempDir()
 	out, done, stop := playCircle(t, dir, "--gate", "auto")

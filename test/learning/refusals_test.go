@@ -77,7 +77,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Errorf("lesson row: got %+v, want Rewarded = Picked = %d treated sessions, NInjected and NWithheld above 0, and SRM.OK", row, r.Global.NTreated)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
-				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; got %d without, want 0; got %d treated, want as many as with the lesson; got %d control, want 0",
+				t.Errorf("refused sessions: got %d with the lesson (want 1 to %d), %d without (want 0), %d treated (want the number with the lesson), %d control (want 0)",
 					row.RefusedWith, row.NInjected-1, row.RefusedWithout, r.Global.RefusedTreated, r.Global.RefusedControl)
 			}
 			if _, page := harness.Get(t, p.AdminURL+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {

@@ -11,7 +11,7 @@ import (
 
 func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it plays 400 sessions in four rounds")
+		t.Skip("the demo plays 400 sessions in four rounds")
 	}
 	t.Parallel()
 	out := harness.MustRun(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")

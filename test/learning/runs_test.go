@@ -540,7 +540,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		}
 	}
 	waitForScore(t, p, dir, "early", 5, 0.25)
-	p.Eventually("the run late to be closed", func() bool {
+	p.Eventually("the run \"late\" to be closed", func() bool {
 		for _, c := range exportedTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Closed {
 				return true
@@ -555,7 +555,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the rater's score
 	waitForScore(t, p, dir, "late", 5, 1)
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
-	p.Eventually("reward 0.5 for the run late, the raters' mean", func() bool {
+	p.Eventually("reward 0.5, the raters' mean, for the run \"late\"", func() bool {
 		units := 0
 		for _, c := range exportedTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {

@@ -103,7 +103,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 				n++
 				return ask(fmt.Sprint("session-", n)) == "keep-old-endpoints~like"
 			})
-			p.Eventually("the arm keep-old-endpoints~like in the report", func() bool {
+			p.Eventually("matches of keep-old-endpoints~like in the report, and no match of keep-old-endpoints", func() bool {
 				_, body := harness.Get(t, p.AdminURL+"/api/report", "e2e-token")
 				var r report.Report
 				if err := json.Unmarshal([]byte(body), &r); err != nil {

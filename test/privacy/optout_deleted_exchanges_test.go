@@ -92,12 +92,12 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 	sendTurn(t, p, "damaged", "Mend "+damagedText)
-	p.Eventually("the sample", func() bool {
+	p.Eventually("the session's sample before the damage", func() bool {
 		return strings.Contains(harness.MustRun(t, append([]string{"export"}, store...)...), damagedText)
 	})
 	damageExchanges(t, server)
 	sendTurn(t, p, "intact", "Mend "+intactText)
-	p.Eventually("the other sample", func() bool {
+	p.Eventually("the intact session's sample", func() bool {
 		out, _, _ := harness.RunCommand(t, "", append([]string{"export"}, store...)...)
 		_, page := harness.Get(t, p.AdminURL+"/api/samples", "t")
 		return strings.Contains(out, intactText) && strings.Contains(page, intactText)

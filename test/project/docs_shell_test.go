@@ -60,9 +60,10 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
-	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
+	first := docBlock{line: 4, kind: "sh", text: "x\ny\n", notRun: "why"}
+	if len(blocks) != 2 || blocks[0] != first || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
 		t.Errorf("docBlocks: got blocks %+v and indented commands in lines %v, want %+v, a block without a language, and lines 12 and 13",
-			blocks, indented, (docBlock{4, "sh", "x\ny\n", "why"}))
+			blocks, indented, first)
 	}
 }
 

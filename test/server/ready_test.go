@@ -75,5 +75,5 @@ func TestMissingServiceManagerCausesAWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)
-	p.Eventually("the warning", func() bool { return strings.Contains(p.Log.String(), "the service manager cannot be notified") })
+	p.Eventually("the warning about the service manager", func() bool { return strings.Contains(p.Log.String(), "the service manager cannot be notified") })
 }

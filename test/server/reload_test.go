@@ -75,9 +75,9 @@ func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 		_, body := harness.Get(t, s.AdminURL+"/metrics", "first")
 		return strings.Contains(body, "\nprecept_config_last_reload_successful 1\n")
 	}
-	s.Eventually("the fault in the metrics", func() bool { return !succeeded() })
+	s.Eventually("a failed reload in /metrics", func() bool { return !succeeded() })
 	s.writeConfig(text)
-	s.Eventually("the fault to end in the metrics", succeeded)
+	s.Eventually("a successful reload in /metrics", succeeded)
 }
 
 // The test restores the old content before the server polls the file again.
@@ -161,7 +161,7 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	s.Eventually("the first address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.writeConfig("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
+	s.Eventually("the log line about the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	sendChat("after@example.com")
 	s.Eventually("the second address's placeholder in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {

@@ -175,7 +175,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 			ended := harness.Stream(t, p.DataURL)
 			p.Signal(syscall.SIGTERM)
 			if secondSignal {
-				p.Eventually("the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
+				p.Eventually("the log line that the drain begins", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
 				p.Signal(syscall.SIGINT)
 			}
 			if code := p.ExitCode(); code != harness.ExitForced {

@@ -87,14 +87,14 @@ func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	}
 }
 
-// gateFixture is a data directory with one lesson, on-trial.
+// gateFixture is a data directory with one lesson, with the slug "on-trial".
 type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
-// newGate returns a fixture with the lesson on-trial. style is inject.style.
+// newGate returns a fixture with one lesson. style is the value for the key inject.style.
 func newGate(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
@@ -119,8 +119,8 @@ func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores 400 rewarded sessions, half of them with the lesson. with and without count the successes in
-// each half.
+// storeSessions stores 400 rewarded sessions, half of them with the lesson. The parameters with and without are the
+// numbers of successes in each half.
 func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})

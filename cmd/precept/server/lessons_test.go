@@ -42,7 +42,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees starts a session with a message, and reports whether the model sees a text.
+// newSessionSees sends message in a new session, and reports whether the request to the model contains text.
 func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},

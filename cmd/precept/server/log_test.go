@@ -36,7 +36,7 @@ func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 }
 
 // The log has at most one line per step in ten seconds. If the store or the outbox is unavailable, the log has at most
-// one line in a minute. A step that a stop interrupts has not failed.
+// one line in a minute. A step that is canceled because the server stops is not a failure.
 func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
