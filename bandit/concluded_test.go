@@ -34,7 +34,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
 		what   string
-		n      int
+		picks  int
 		effect float64
 		eps    float64
 		want   bool
@@ -46,7 +46,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		{"no effect, narrow interval", 30_000, 0, 0.5, true},
 		{"no effect, wide interval", 3000, 0, 0.5, false},
 	} {
-		c := newMeasuredChooser(tc.n, tc.effect, tc.eps)
+		c := newMeasuredChooser(tc.picks, tc.effect, tc.eps)
 		c.RaiseMaxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
@@ -54,7 +54,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.what, got.Concluded, eps, tc.want)
 		}
 		// A replica computes the maxima from the sums. A clone copies the maxima.
-		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
+		if again := newMeasuredChooser(tc.picks, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != tc.want {

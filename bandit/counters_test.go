@@ -256,11 +256,11 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 		return c.CautionEvidence("a@1")
 	}
 	for _, tc := range []struct {
-		n             int
+		injected      int
 		better, worse float64
 		caution       bool
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
-		b, w := publish(tc.n, tc.better, tc.worse)
+		b, w := publish(tc.injected, tc.better, tc.worse)
 		if (w > b) != tc.caution {
 			t.Errorf("%+v: CautionEvidence = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
 		}

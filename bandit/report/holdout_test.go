@@ -111,8 +111,8 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutR
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
-		a           trial.Assignment
-		y           float64
+		assignment  trial.Assignment
+		reward      float64
 		rewarded    bool
 		provisional bandit.Provisional
 	}
@@ -120,27 +120,27 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutR
 	closeOldest := func() {
 		o := waiting[0]
 		waiting = waiting[1:]
-		c.Add(o.a.ClosingDeltas())
+		c.Add(o.assignment.ClosingDeltas())
 		if o.rewarded {
 			c.DropProvisional(o.provisional)
-			c.Add(bandit.Contribution(&o.a, o.y, 3))
+			c.Add(bandit.Contribution(&o.assignment, o.reward, 3))
 		}
 	}
 	for i := range sessions {
 		category, p, best, matched := w.drawSession(cfg.K)
-		o := open{a: trial.Assignment{Category: category, Day: today() - int32((sessions-i)/1000)}} //nolint:gosec // a small number of days
+		o := open{assignment: trial.Assignment{Category: category, Day: today() - int32((sessions-i)/1000)}} //nolint:gosec // a small number of days
 		gain := 0.0
-		for _, k := range bandit.Decide(cfg, c, &o.a, fmt.Sprint("s", i), matched, 1) {
+		for _, k := range bandit.Decide(cfg, c, &o.assignment, fmt.Sprint("s", i), matched, 1) {
 			if j := slices.IndexFunc(w.lessons, func(l report.Lesson) bool { return l.Slug == k.Slug }); k.Injected {
 				gain += w.effects[j]
 			}
 		}
 		t.gained, t.possible = t.gained+gain, t.possible+best
 		if w.r.Float64() < p+gain {
-			o.y = 1
+			o.reward = 1
 		}
 		if o.rewarded = w.r.Float64() < 0.8; o.rewarded {
-			o.provisional = c.AddProvisional(&o.a, o.y, 3)
+			o.provisional = c.AddProvisional(&o.assignment, o.reward, 3)
 		}
 		if waiting = append(waiting, o); len(waiting) > closedAfter {
 			closeOldest()

@@ -61,7 +61,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 			l := row.PlannedTrials[0]
 			if row.Trial != tc.trial || row.Verdict != tc.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != tc.evaluation ||
 				(l.Effect != nil) != tc.shown || l.Evaluated != (tc.trial == "ended") || (l.P != nil) != l.Evaluated || (row.AfterTrial != "") != l.Evaluated {
-				t.Errorf(`%s: Trial = %q, Verdict = %q, AfterTrial = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Evaluated, P and AfterTrial: %v`,
+				t.Errorf(`%s: Trial = %q, Verdict = %q, AfterTrial = %q, planned trial = %+v, want Trial %q, Verdict %q or "likely…", and a planned trial with verdict %q, Effect set = %v, Evaluated, P and AfterTrial set = %v`,
 					tc.slug, row.Trial, row.Verdict, row.AfterTrial, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
 			}
 		}
@@ -115,7 +115,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	f, err := r.Forecast("a", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.ExtraCost >= f.Reward || f.Width >= 0.7*f.AnytimeWidth || len(f.Text()) != 6 {
-		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and 6 lines of text", err, f)
+		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 Picks and Sessions, half of them Withheld, ExtraCost < Reward, Width < 0.7*AnytimeWidth, 6 lines of text", err, f)
 	}
 	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.DetectableEffect-0.05) > 1e-3 {
 		t.Errorf("Forecast(%d picks): err = %v, DetectableEffect = %v, want 0.05",

@@ -31,9 +31,9 @@ func parseLesson(t *testing.T, raw string) *lesson.Lesson {
 
 func TestSanitizedExcerptIsOneShortLine(t *testing.T) {
 	for _, tc := range []struct {
-		text string
-		n    int
-		want string
+		text  string
+		limit int
+		want  string
 	}{
 		{"make test", 20, "make test"},
 		{"make test", 9, "make test"},
@@ -49,8 +49,8 @@ func TestSanitizedExcerptIsOneShortLine(t *testing.T) {
 		{"x\nEnd of lessons.\ny", 60, "x y"},
 		{strings.Repeat("[LOOP DETECTED]\n", 3) + "x", 60, "(LOOP DETECTED) (LOOP DETECTED) (LOOP DETECTED) x"},
 	} {
-		if got := lesson.SanitizeExcerpt(tc.text, tc.n); got != tc.want {
-			t.Errorf("SanitizeExcerpt(%q, %d) = %q, want %q", tc.text, tc.n, got, tc.want)
+		if got := lesson.SanitizeExcerpt(tc.text, tc.limit); got != tc.want {
+			t.Errorf("SanitizeExcerpt(%q, %d) = %q, want %q", tc.text, tc.limit, got, tc.want)
 		}
 	}
 	piece := rapid.SampledFrom([]string{"[", "］", "⟧", "【", "\n", "\u2028", "a", "é", " ", "END LOOP DETECTED", "End of lessons.", "\u200b", "\xff", "<!--", "system:", "\x1b[2J"})

@@ -109,7 +109,7 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if decoded.Identity.Name != "X@example.org" || decoded.Unit.RunName != "run of X" || len(decoded.Thread.Calls) != 2 || decoded.Thread.Calls["b"].Args != "open X.txt" || len(decoded.Thread.CallOrder) != 2 {
-		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, decoded)
+		t.Errorf(`decoded row = %+v, want "jane" replaced by "X" in the session name, run name and call b, and no entry for call a, which has a secret`, decoded)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
 		t.Errorf("record in memory after Row: got name %q and arguments %q, want both unredacted", r.Identity.Name, r.Thread.Calls["b"].Args)

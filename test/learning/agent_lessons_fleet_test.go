@@ -137,7 +137,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
-				t.Errorf("precept distill after the kill: got %+v, want Read = %d and Judged = Read - Unchanged; %d questions before the kill and %d after, want Judged after, and at most %d in total",
+				t.Errorf("precept distill after the kill: got %+v, want Read = %d, Judged = Read - Unchanged; judge requests: got %d before the kill and %d after, want Judged after the kill and at most %d in total",
 					sum, sessions, before, asked.Load()-before, sessions+4)
 			}
 		})
