@@ -22,7 +22,7 @@ func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "store/storetest/") || strings.Contains(name, "/banktest/") {
-			n, faults := wordlessFailures(t, name, textOf(t, name))
+			n, faults := wordlessFailures(t, name, readText(t, name))
 			calls += n
 			for _, fault := range faults {
 				t.Errorf(`%s: failure message has only values; write "got X, want Y"`, fault)
@@ -117,19 +117,19 @@ func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {
 		args = args[1:]
 	}
-	if len(args) != 1 || !errorValue.MatchString(nameOf(args[0])) {
+	if len(args) != 1 || !errorValue.MatchString(exprName(args[0])) {
 		return false
 	}
 	for i := len(path) - 2; i > 0; i-- {
 		if branch, ok := path[i].(*ast.IfStmt); ok {
 			cond, ok := branch.Cond.(*ast.BinaryExpr)
-			return ok && cond.Op == token.NEQ && nameOf(cond.Y) == "nil" || path[i+1] == branch.Else
+			return ok && cond.Op == token.NEQ && exprName(cond.Y) == "nil" || path[i+1] == branch.Else
 		}
 	}
 	return true
 }
 
-func nameOf(n ast.Expr) string {
+func exprName(n ast.Expr) string {
 	switch n := n.(type) {
 	case *ast.Ident:
 		return n.Name
@@ -137,7 +137,7 @@ func nameOf(n ast.Expr) string {
 		return n.Sel.Name
 	case *ast.CallExpr:
 		if len(n.Args) == 0 {
-			return nameOf(n.Fun) + "()"
+			return exprName(n.Fun) + "()"
 		}
 	}
 	return ""

@@ -15,18 +15,18 @@ import (
 )
 
 func TestArchitecturePageListsGoroutines(t *testing.T) {
-	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
+	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(architectureSection(t, "Goroutines"), -1)
 	checkDocumented(t, "starts a goroutine", goroutineFiles(t), documented)
 }
 
 func TestArchitecturePageListsLocks(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
-		FindAllStringSubmatch(section(t, "Locks"), -1)
+		FindAllStringSubmatch(architectureSection(t, "Locks"), -1)
 	checkDocumented(t, "is a lock", mutexFields(t), documented)
 }
 
 func TestArchitecturePageNamesExist(t *testing.T) {
-	page := textOf(t, "docs/ARCHITECTURE.md")
+	page := readText(t, "docs/ARCHITECTURE.md")
 	declared, packages := declarations(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(m[1]); err != nil && !declared[m[1]] {
@@ -77,7 +77,7 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 }
 
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
-	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
+	_, picture, found := strings.Cut(readText(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
 	if !found || !closed {
 		t.Fatal("README.md has no section <summary>Eleven folders</summary>")
@@ -107,7 +107,7 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 
 func TestArchitecturePageListsLibraries(t *testing.T) {
 	documented := map[string]map[string]bool{} // packages by library
-	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(architectureSection(t, "Libraries"), -1) {
 		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
 			for library := range importers() {
 				if strings.Contains(library, name) {
@@ -139,7 +139,7 @@ func addPackages(cell string, set map[string]bool) map[string]bool {
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
-		if strings.Contains(textOf(t, name), "goleak.VerifyTestMain(m") {
+		if strings.Contains(readText(t, name), "goleak.VerifyTestMain(m") {
 			checked[path.Dir(name)] = true
 		}
 	}
@@ -150,9 +150,9 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 }
 
-func section(t *testing.T, heading string) string {
+func architectureSection(t *testing.T, heading string) string {
 	t.Helper()
-	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
+	_, rest, ok := strings.Cut(readText(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
 	if !ok {
 		t.Fatalf("docs/ARCHITECTURE.md has no section %q", heading)
 	}
@@ -253,7 +253,7 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 		if strings.HasSuffix(name, "_test.go") || isTestSupport(path.Dir(name)) || strings.Contains(name, "testdata/") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, textOf(t, name), parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, readText(t, name), parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestProgramDoesNotUseTemplates(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		if found := templates.FindString(textOf(t, name)); found != "" {
+		if found := templates.FindString(readText(t, name)); found != "" {
 			t.Errorf("%s uses %s", name, found)
 		}
 	}
@@ -284,7 +284,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "testdata/") {
 			packages[dir] = true
 		}
-		if strings.HasSuffix(name, "_test.go") && regexp.MustCompile(`(?s)\nfunc Example.*// (Unordered o|O)utput:`).MatchString(textOf(t, name)) {
+		if strings.HasSuffix(name, "_test.go") && regexp.MustCompile(`(?s)\nfunc Example.*// (Unordered o|O)utput:`).MatchString(readText(t, name)) {
 			examples[dir] = true
 		}
 	}

@@ -55,15 +55,15 @@ type place struct {
 	folder     string
 }
 
-// placeOf returns a package's layer and row, and whether layers and order list the package.
-func placeOf(pkg string) (place, bool) {
+// findPlace returns a package's layer and row, and whether layers and order list the package.
+func findPlace(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range layers() {
 		if !slices.Contains(names, folder) {
 			continue
 		}
-		rows, several := order()[folder]
-		if !several {
+		rows, hasOrder := order()[folder]
+		if !hasOrder {
 			return place{layer: n, folder: folder}, pkg == folder
 		}
 		for row, packages := range rows {
@@ -179,7 +179,7 @@ func forbiddenChains(sources []source) []string {
 		if !seen[from] || !seen[to] {
 			out = append(out, from+" must not reach "+to+", but one is not a package")
 		}
-		if chain := route(imports, from, to, map[string]bool{}); chain != nil {
+		if chain := importChain(imports, from, to, map[string]bool{}); chain != nil {
 			out = append(out, from+" must not reach "+to+": "+strings.Join(chain, " imports "))
 		}
 	}
@@ -187,14 +187,14 @@ func forbiddenChains(sources []source) []string {
 	return out
 }
 
-func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
+func importChain(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
 	}
 	visited[from] = true
 	for _, next := range imports[from] {
 		if !visited[next] {
-			if chain := route(imports, next, to, visited); chain != nil {
+			if chain := importChain(imports, next, to, visited); chain != nil {
 				return append([]string{from}, chain...)
 			}
 		}
@@ -273,7 +273,7 @@ func violations(sources []source) []string {
 		if s.pkg == "." {
 			continue
 		}
-		if _, known := placeOf(s.pkg); !known && !isTestSupport(s.pkg) {
+		if _, found := findPlace(s.pkg); !found && !isTestSupport(s.pkg) {
 			out = append(out, fmt.Sprintf("%s: the package %s has no layer; add the package to layers", s.file, s.pkg))
 			continue
 		}
@@ -310,25 +310,25 @@ func moduleImportFault(s source, to string) string {
 		}
 		return to + " is for tests only"
 	}
-	target, known := placeOf(to)
+	target, known := findPlace(to)
 	if !known {
 		return to + " has no layer"
 	}
 	if isSystemTest(s.pkg) {
 		return ""
 	}
-	here, _ := placeOf(s.pkg)
+	importer, _ := findPlace(s.pkg)
 	if isTestSupport(s.pkg) {
-		here, _ = placeOf("store/sqlite") // see isTestSupport
+		importer, _ = findPlace("store/sqlite") // see isTestSupport
 	}
 	switch {
-	case target.layer > here.layer:
+	case target.layer > importer.layer:
 		return "imports " + to + " in a higher layer"
-	case target.layer < here.layer || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
+	case target.layer < importer.layer || slices.Contains(strings.Fields(sameLayerImports()[s.pkg]), to):
 		return ""
-	case target.folder != here.folder:
+	case target.folder != importer.folder:
 		return "imports " + to + " in the same layer"
-	case target.row >= here.row:
+	case target.row >= importer.row:
 		return "imports " + to + " not listed before it in order"
 	default:
 		return ""
@@ -336,19 +336,19 @@ func moduleImportFault(s source, to string) string {
 }
 
 func forbiddenLibrary(s source, imported string) string {
-	for library, where := range importers() {
+	for library, permitted := range importers() {
 		if imported != library && !strings.HasPrefix(imported, library+"/") {
 			continue
 		}
-		if slices.Contains(where, s.pkg) || (s.test && slices.Contains(where, "test")) {
+		if slices.Contains(permitted, s.pkg) || (s.test && slices.Contains(permitted, "test")) {
 			return ""
 		}
-		return fmt.Sprintf("imports %s, permitted only in %s", imported, strings.Join(where, ", "))
+		return fmt.Sprintf("imports %s, permitted only in %s", imported, strings.Join(permitted, ", "))
 	}
 	return "imports " + imported + ", a library without a row in importers"
 }
 
-func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
+func TestViolationsFindEachForbiddenImport(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
 		for _, i := range imports {
@@ -413,7 +413,7 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 }
 
 // A forbidden import counts only outside of tests.
-func TestReachingFindsIndirectImports(t *testing.T) {
+func TestForbiddenChainsFindIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}

@@ -20,7 +20,7 @@ func TestCommentsFitMaximumWidth(t *testing.T) {
 		t.Fatalf("found %d Go files, want at least 300", len(files))
 	}
 	for _, name := range files {
-		for n, line := range strings.Split(textOf(t, name), "\n") {
+		for n, line := range strings.Split(readText(t, name), "\n") {
 			line = strings.ReplaceAll(line, "\t", "    ")
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "// ") && utf8.RuneCountInString(line) > columns {
@@ -42,7 +42,7 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 			continue
 		}
 		fenced := false
-		for n, line := range strings.Split(textOf(t, name), "\n") {
+		for n, line := range strings.Split(readText(t, name), "\n") {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
@@ -77,7 +77,7 @@ func walk(t *testing.T, ending string) []string {
 	return files
 }
 
-func textOf(t *testing.T, name string) string {
+func readText(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(name))
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 // With -v the test prints all messages for a manual check: a message should name the object, the fact and the remedy,
 // if any.
 func TestMessagesFollowRules(t *testing.T) {
-	list := messagesOf(t)
+	list := findMessages(t)
 	counts := map[string]int{}
 	for _, m := range list {
 		counts[m.kind]++
@@ -79,15 +79,15 @@ func messageFaults(m message) (faults []string) {
 	return faults
 }
 
-// messagesOf returns the log messages, errors and help texts in the source code.
-func messagesOf(t *testing.T) (list []message) {
+// findMessages returns the log messages, errors and help texts in the source code.
+func findMessages(t *testing.T) (list []message) {
 	t.Helper()
 	files := token.NewFileSet()
 	for _, name := range walk(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "tools/") {
 			continue
 		}
-		f, err := parser.ParseFile(files, name, textOf(t, name), parser.SkipObjectResolution)
+		f, err := parser.ParseFile(files, name, readText(t, name), parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func messagesOf(t *testing.T) (list []message) {
 					}
 				}
 			case *ast.CallExpr:
-				messagesOfCall(name, n, add)
+				callMessages(name, n, add)
 			}
 			return true
 		})
@@ -124,7 +124,7 @@ func messagesOf(t *testing.T) (list []message) {
 	return list
 }
 
-func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
+func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
 	receiver, method := "", ""
 	switch f := call.Fun.(type) {
 	case *ast.SelectorExpr:
@@ -208,7 +208,7 @@ func literalText(n ast.Expr) (string, bool) {
 
 func TestOperationsPageListsLogMessages(t *testing.T) {
 	var listed []string
-	_, page, _ := strings.Cut(textOf(t, "docs/OPERATIONS.md"), "\n## Log messages\n")
+	_, page, _ := strings.Cut(readText(t, "docs/OPERATIONS.md"), "\n## Log messages\n")
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "## ") {
 			break
@@ -223,7 +223,7 @@ func TestOperationsPageListsLogMessages(t *testing.T) {
 		t.Fatalf("found %d messages in docs/OPERATIONS.md, want at least 30", len(listed))
 	}
 	logged := map[string]bool{}
-	for _, m := range messagesOf(t) {
+	for _, m := range findMessages(t) {
 		if m.kind != logLine && m.kind != logWarning {
 			continue
 		}

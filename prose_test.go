@@ -65,8 +65,8 @@ func (r proseRates) String() string {
 	return fmt.Sprintf("%.1f pronouns and %.1f \"of\" per 100 words, %.2f What/Who clauses and %.2f idioms per 1,000", r.pronouns, r.genitives, r.clauses, r.idioms)
 }
 
-// commentsOf joins consecutive comment lines into one paragraph.
-func commentsOf(text string) (paragraphs []string) {
+// commentParagraphs joins consecutive comment lines into one paragraph.
+func commentParagraphs(text string) (paragraphs []string) {
 	var block []string
 	for line := range strings.Lines(text) {
 		trimmed := strings.TrimSpace(line)
@@ -88,8 +88,8 @@ func commentsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// paragraphsOf returns a page's paragraphs without headings and code.
-func paragraphsOf(text string) (paragraphs []string) {
+// pageParagraphs returns a page's paragraphs without headings and code.
+func pageParagraphs(text string) (paragraphs []string) {
 	fenced := false
 	var block []string
 	for line := range strings.Lines(text + "\n\n") {
@@ -110,8 +110,8 @@ func paragraphsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// proseOf measures each package's comments and each page.
-func proseOf(t *testing.T) map[string]*prose {
+// measureProse measures each package's comments and each page.
+func measureProse(t *testing.T) map[string]*prose {
 	t.Helper()
 	out := map[string]*prose{}
 	measure := func(key string, paragraphs []string) {
@@ -124,12 +124,12 @@ func proseOf(t *testing.T) map[string]*prose {
 	}
 	for _, name := range walk(t, ".go") {
 		if !strings.Contains(name, "testdata/") {
-			measure(path.Dir(name), commentsOf(textOf(t, name)))
+			measure(path.Dir(name), commentParagraphs(readText(t, name)))
 		}
 	}
 	for _, name := range walk(t, ".md") {
 		if !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "distill/prompts/") && !strings.Contains(name, "/lessons/") {
-			measure(name, paragraphsOf(textOf(t, name)))
+			measure(name, pageParagraphs(readText(t, name)))
 		}
 	}
 	return out
@@ -138,7 +138,7 @@ func proseOf(t *testing.T) map[string]*prose {
 // A package or page in toRewrite is allowed to exceed the limits. The test fails if the entry is no longer needed.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
-	measured := proseOf(t)
+	measured := measureProse(t)
 	for name, p := range measured {
 		all.addCounts(p)
 		good := p.words < minProse || p.rates().within(proseLimit)
@@ -162,15 +162,15 @@ func TestProseIsPlain(t *testing.T) {
 
 func TestProseCountsHardWords(t *testing.T) {
 	var p prose
-	for _, text := range commentsOf(strings.Join([]string{"// What it tells stands there.", "// Nobody knows of.", "func f() {} " + "// put down anew", "//nolint:x // y", ""}, "\n")) {
+	for _, text := range commentParagraphs(strings.Join([]string{"// What it tells stands there.", "// Nobody knows of.", "func f() {} " + "// put down anew", "//nolint:x // y", ""}, "\n")) {
 		p.add(text)
 	}
 	if want := (prose{words: 11, pronouns: 4, genitives: 1, clauses: 1, idioms: 5}); p != want {
 		t.Errorf("counts of the comments = %+v, want %+v", p, want)
 	}
-	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
+	page := pageParagraphs("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
 	if len(page) != 1 || strings.Contains(page[0], "it") {
-		t.Errorf("paragraphsOf = %q, want one paragraph without code", page)
+		t.Errorf("pageParagraphs = %q, want one paragraph without code", page)
 	}
 }
 

@@ -89,7 +89,7 @@ func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 // byLogin returns the holder of the token that started a login; ok is false once that token has been removed.
 func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
-		if want := proofOf(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
+		if want := loginProof(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
 			found, ok = a.holders[i], true
 		}
 	}
@@ -141,8 +141,8 @@ type holder struct {
 // String returns the role and the first 8 hex digits of the token's SHA-256, as in `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf returns the request token's holder. Public metrics need no token, so the holder is then a viewer.
-func holderOf(c echo.Context) holder {
+// requestHolder returns the request token's holder. Public metrics need no token, so the holder is then a viewer.
+func requestHolder(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h
 	}

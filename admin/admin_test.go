@@ -258,7 +258,7 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 
 // An error about the admin token would lead people to put it into the agent. A request with a foreign Host header does
 // not get the address.
-func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
+func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
 		"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /chat/completions", "POST /v1/embeddings",
@@ -287,7 +287,7 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 	}
 }
 
-func TestFigureLinksToItsHelp(t *testing.T) {
+func TestFigureLinksToHelp(t *testing.T) {
 	unread := []Figure{{Name: "Unsupported API", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
 	f := newFixture(t, func(o *Options) {
 		o.Program.Figures = func(context.Context) []Figure { return unread }
@@ -359,7 +359,7 @@ func TestNewRequiresValidTokens(t *testing.T) {
 	}
 }
 
-func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
+func TestOnlyWrongTokensAreThrottled(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
 	for i := range 1000 {

@@ -37,5 +37,5 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 func isModelPath(method, path string) bool {
 	bare := []string{"/chat/completions", "/responses", "/messages", "/models", "/completions", "/embeddings"}
 	return versionedPath.MatchString(path) || strings.HasPrefix(path, "/p/") || slices.Contains(bare, path) ||
-		method == http.MethodPost && wire.DialectOf(path) != wire.NoDialect
+		method == http.MethodPost && wire.DialectForPath(path) != wire.NoDialect
 }

@@ -75,7 +75,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	if b.DryRun {
 		return sendJSON(c, response, nil)
 	}
-	l, err := s.options.Write.Lessons.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, holderOf(c).String())
+	l, err := s.options.Write.Lessons.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, requestHolder(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())

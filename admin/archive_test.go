@@ -59,7 +59,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 // addSession writes a session. If change is not nil, it alters the record and the exchanges first.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
-	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
+	id := sessionpkg.NamedID("default", sessionpkg.NamespaceSession, name)
 	start := s.now.Add(-time.Duration(len(name)+turns) * time.Hour)
 	r := &sessionpkg.Record{
 		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: start, Seen: start.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
@@ -71,7 +71,7 @@ func (s *sessionStore) addSession(t *testing.T, name string, turns int, change f
 			ID: fmt.Sprintf("%s-%04d", id.String()[:13], n), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: name, RequestID: fmt.Sprint("req_", n), Turn: n,
 			At: start.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
 			New: []json.RawMessage{messageJSON("user", fmt.Sprint("question ", n))}, FirstNew: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
-			LatencyMS: 1234, FirstMS: 321,
+			LatencyMS: 1234, FirstByteMS: 321,
 		})
 	}
 	if change != nil {

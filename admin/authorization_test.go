@@ -67,7 +67,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
 
-func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
+func TestFormResultAppearsOnTheNextPage(t *testing.T) {
 	f, _, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
 	post := func(path string, values url.Values) (status int, notice string) {

@@ -125,7 +125,7 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	}
 }
 
-func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
+func TestBrowserRefreshReportsFailure(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -202,7 +202,7 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	}
 }
 
-func TestBrowserBackButtonRepeatsNoActionAndRespectsLogout(t *testing.T) {
+func TestBrowserBackButtonIsHarmless(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

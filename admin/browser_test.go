@@ -168,7 +168,7 @@ func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 	}
 }
 
-func TestBrowserShowsTimesOfThisYearWithoutYear(t *testing.T) {
+func TestBrowserOmitsTheCurrentYear(t *testing.T) {
 	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
 	t.Cleanup(server.Close)

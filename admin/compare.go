@@ -64,7 +64,7 @@ type InjectedSide struct {
 	sum float64
 }
 
-const minCompared = 10 // sessions that an interval needs
+const minEstimateSessions = 10 // sessions that an interval needs
 
 // t95 approximates the 97.5% quantile of Student's t distribution for a mean over n values. The error is at most 0.02
 // from n = 10 on.
@@ -80,7 +80,7 @@ type sessionMeasure struct {
 }
 
 func sessionMeasures(p *Prices) []sessionMeasure {
-	costOf := p.costFunc()
+	priceSession := p.costFunc()
 	return []sessionMeasure{
 		{"success", true, func(x *store.SessionItem) (float64, bool) {
 			if x.Reward == nil {
@@ -95,7 +95,7 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 			return float64(x.Input + *x.Output), true
 		}},
 		{"cost", false, func(x *store.SessionItem) (float64, bool) {
-			cost := costOf(x)
+			cost := priceSession(x)
 			if cost == nil {
 				return 0, false
 			}
@@ -117,9 +117,9 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 // frequent name that is not on the other side.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
-	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
+	groupName, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
 	if by == "model" {
-		valueOf, choices = func(x *store.SessionItem) string { return x.Model }, facets.Models
+		groupName, choices = func(x *store.SessionItem) string { return x.Model }, facets.Models
 	}
 	if a == "" && len(choices) > 0 {
 		a = choices[0].Value
@@ -137,7 +137,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			continue
 		}
 		for i, side := range [2]*ComparedSide{&c.A, &c.B} {
-			if side.Value != "" && strings.EqualFold(valueOf(x), side.Value) {
+			if side.Value != "" && strings.EqualFold(groupName(x), side.Value) {
 				sides[i] = append(sides[i], x)
 				side.Sessions++
 				if x.Reward != nil {
@@ -177,7 +177,7 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	n := float64(e.Sessions)
 	mean := sum / n
 	e.Mean, e.variance = &mean, math.Inf(1)
-	if e.Sessions < minCompared {
+	if e.Sessions < minEstimateSessions {
 		return e
 	}
 	variance := max(squares-n*mean*mean, 0) / (n - 1)

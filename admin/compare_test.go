@@ -9,9 +9,9 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns coder's sessions with reward 1 and tester's with reward 0. Each agent's first session has
-// no duration.
-func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
+// coderAndTesterSessions returns coder's sessions with reward 1 and tester's with reward 0. Each agent's first session
+// has no duration.
+func coderAndTesterSessions(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
 		for k, agent := range []string{"coder", "tester"} {
@@ -34,7 +34,7 @@ func asJSON(t *testing.T, v any) string {
 
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for perAgent, want := range map[int]bool{9: false, 10: true} {
-		c := compare(sessionsOfTwoAgents(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+		c := compare(coderAndTesterSessions(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
 			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", perAgent, asJSON(t, d), want)
@@ -45,8 +45,8 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	}
 }
 
-func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
-	c := compare(sessionsOfTwoAgents(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+func TestComparisonCountsEachRunRewardOnce(t *testing.T) {
+	c := compare(coderAndTesterSessions(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
 		t.Errorf("success with one run per agent: got %s, want one session per agent and no interval", asJSON(t, got))
 	}
@@ -57,13 +57,13 @@ func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 
 // Imported sessions, for example, have no duration.
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
-	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+	c := compare(coderAndTesterSessions(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
 		t.Errorf("duration, missing in one of 12 sessions = %s, want 11 sessions", asJSON(t, got))
 	}
 }
 
-func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
+func TestComparisonWithoutTwoAgentsStatesAgentCount(t *testing.T) {
 	for want, list := range map[string][]store.SessionItem{
 		"No agent yet":            nil,
 		"There is only one agent": {{ID: "a", Agent: "coder"}, {ID: "b", Agent: "coder"}},

@@ -22,7 +22,7 @@ type action struct {
 	needsConfirmation bool // the first click shows the consequence and a second button
 }
 
-func actionsOf(state lesson.State) (out []action) {
+func possibleActions(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
 		"sessions that fire a trigger may get the lesson, and the lesson is still withheld from some at random, " +
 		"so that the effect stays measured.", false}
@@ -57,7 +57,7 @@ func actionsOf(state lesson.State) (out []action) {
 // actionForms returns a form per possible action. An action that removes the lesson from new sessions needs two clicks.
 // The first click shows the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
-	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
+	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(possibleActions(l.State), func(a action) g.Node {
 		consequenceID := "does-" + string(a.key)
 		button := func(class, name string) g.Node {
 			return h.Button(toneClass(class), h.Aria("describedby", consequenceID), g.Text(name))
@@ -140,8 +140,8 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
-	hand, _ := e.Detail[lesson.DetailHand].(string) // HandFile, HandUncommitted, or a commit id
-	if hand != "" && e.By == "" {
+	handEdit, _ := e.Detail[lesson.DetailHand].(string) // HandFile, HandUncommitted, or a commit id
+	if handEdit != "" && e.By == "" {
 		author = "A person"
 	}
 	if e.Agent != "" {
@@ -154,17 +154,17 @@ func eventText(e *lesson.Event) g.Node {
 	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by the counts"
 	}
-	if hand == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
+	if handEdit == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
 		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the new lesson file")}
 	}
-	switch hand {
+	switch handEdit {
 	case "":
 	case lesson.HandFile:
 		text += " by hand"
 	case lesson.HandUncommitted:
 		text += " by hand (not committed to git yet)"
 	default:
-		text += fmt.Sprintf(" by hand (commit %.12s)", hand)
+		text += fmt.Sprintf(" by hand (commit %.12s)", handEdit)
 	}
 	if e.From != "" && e.To != "" && e.From != e.To {
 		text += fmt.Sprintf(" (%s → %s)", e.From, e.To)
@@ -190,14 +190,14 @@ func detailCount(v any) (int64, bool) {
 
 // pastTense returns an action as a verb such as "approved".
 func pastTense(a lesson.Action) string {
-	known := map[lesson.Action]string{
+	verbs := map[lesson.Action]string{
 		lesson.Approve: "approved", lesson.Reject: "rejected", lesson.StartTrial: "started a trial of", lesson.Pause: "paused",
 		lesson.Resume: "resumed", lesson.Retire: "retired", lesson.Restore: "restored",
 		"propose": "proposed", "refuse": "refused", "edit": "edited", "create": "created", "revise": "rewrote", "cite": "added evidence to",
 		"supersede": "superseded", "withdraw": "withdrew", "archive": "retired",
 		"remove": "removed", "commit": "committed",
 	}
-	return cmp.Or(known[a], "changed ("+string(a)+")")
+	return cmp.Or(verbs[a], "changed ("+string(a)+")")
 }
 
 // actionName returns the button text for undoing a pause or a retirement.
@@ -214,7 +214,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 	}
 	back := cmp.Or(c.FormValue("back"), frame{}.lessonHref(slug))
 	seen := lesson.SeenVersion{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
-	l, err := s.options.Write.Lessons.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	l, err := s.options.Write.Lessons.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, requestHolder(c).String())
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")
 		if errors.Is(err, ErrNoLesson) {
@@ -225,5 +225,5 @@ func (s *Server) actOnPage(c echo.Context) error {
 	s.decisions.add(l, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf(
 		"%s is %s now. The action takes effect within two seconds, and is in the audit log.", l.Slug, l.State),
-		frameOf(c).lessonHref(slug))
+		linkFrame(c).lessonHref(slug))
 }

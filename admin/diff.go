@@ -19,13 +19,13 @@ func diffLines(a, b string) (out []diffLine) {
 		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")
 		return all[:min(len(all), diffLimit)]
 	}
-	old, now := lines(a), lines(b)
+	old, current := lines(a), lines(b)
 	longest := make([][]int, len(old)+1)
 	for i := range longest {
-		longest[i] = make([]int, len(now)+1)
+		longest[i] = make([]int, len(current)+1)
 	}
 	for i, x := range slices.Backward(old) {
-		for j, y := range slices.Backward(now) {
+		for j, y := range slices.Backward(current) {
 			if x == y {
 				longest[i][j] = longest[i+1][j+1] + 1
 				continue
@@ -34,23 +34,23 @@ func diffLines(a, b string) (out []diffLine) {
 		}
 	}
 	i, j := 0, 0
-	for i < len(old) || j < len(now) {
+	for i < len(old) || j < len(current) {
 		switch {
-		case i < len(old) && j < len(now) && old[i] == now[j]:
+		case i < len(old) && j < len(current) && old[i] == current[j]:
 			out = append(out, diffLine{" ", old[i], "kept"})
 			i, j = i+1, j+1
-		case j == len(now) || i < len(old) && longest[i+1][j] >= longest[i][j+1]:
+		case j == len(current) || i < len(old) && longest[i+1][j] >= longest[i][j+1]:
 			out = append(out, diffLine{"−", old[i], "cut"})
 			i++
 		default:
-			out = append(out, diffLine{"+", now[j], "added"})
+			out = append(out, diffLine{"+", current[j], "added"})
 			j++
 		}
 	}
 	return out
 }
 
-func diffOf(a, b string) g.Node {
+func diffNode(a, b string) g.Node {
 	return h.Pre(h.Class("diff"), g.Map(diffLines(a, b), func(l diffLine) g.Node {
 		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), untrustedText(l.text), g.Text("\n"))
 	}))

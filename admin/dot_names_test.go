@@ -33,7 +33,7 @@ func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Tr
 }
 
 // Browsers resolve . and .. in a path even if escaped, so these names are in the query.
-func TestLinksOfRunsAndSessionsNamedWithDotsWork(t *testing.T) {
+func TestLinksToRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 	var requested []string
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{requested: &requested}, forgetter })

@@ -62,7 +62,7 @@ func (failingReader) Browse(context.Context, store.SessionQuery) (store.SessionL
 	return store.SessionList{}, errors.New("browse canary")
 }
 
-func TestFailedPageLogsItsCauseOnce(t *testing.T) {
+func TestFailedPageLogsTheCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
 	for target, tc := range map[string]struct {
 		status int
@@ -79,7 +79,7 @@ func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	}
 }
 
-func TestHeadOfUnknownPathHasNoBody(t *testing.T) {
+func TestHeadRequestForUnknownPathHasNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
 		res := f.do(t, "HEAD", target, bearer(token))

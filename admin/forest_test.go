@@ -65,7 +65,7 @@ func newRow(n int, effect, lo, hi float64) report.Row {
 	}
 }
 
-func TestForestPlotStaysInsideItsPicture(t *testing.T) {
+func TestForestPlotStaysInsideThePicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []report.Row
 		for i := range rapid.IntRange(1, 4).Draw(t, "rows") {

@@ -80,7 +80,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 }
 
 // The audit log must not keep session names, because they are personal data.
-func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
+func TestDeletionAuditEntryNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {
 		bearer(token)(r)

@@ -41,8 +41,8 @@ func dateField(label, name, value, example string) g.Node {
 // choice is an option: Key in the query, Name on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns a filter's options. The first option, any, does not filter.
-func anyOf(words ...string) []choice {
+// choicesWithAny returns a filter's options. The first option, any, does not filter.
+func choicesWithAny(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
 		out = append(out, choice{w, strings.ReplaceAll(w, "_", " ")})

@@ -54,9 +54,9 @@ type link struct {
 	IsCurrent         bool
 }
 
-// frameOf returns a frame that can only make links.
-func frameOf(c echo.Context) frame {
-	return frame{Tenant: tenantOf(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
+// linkFrame returns a frame that can only make links.
+func linkFrame(c echo.Context) frame {
+	return frame{Tenant: queryTenant(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 }
 
 func address(path string, q url.Values) string {
@@ -309,8 +309,8 @@ const rowsPerPage = 100
 // pager holds a page number, the page's rows (from inclusive, to exclusive), and the total row count.
 type pager struct{ number, from, to, total int }
 
-// pageOf returns the pager for the query's page number. A number beyond the end means the last page.
-func (f frame) pageOf(total, size int) pager {
+// pager returns the pager for the query's page number. A number beyond the end means the last page.
+func (f frame) pager(total, size int) pager {
 	n, err := strconv.Atoi(f.query.Get("page"))
 	if err != nil || n < 1 {
 		n = 1

@@ -25,9 +25,9 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// sessionsOfWeek returns a link to one arm's sessions (such as "treated") in the last seven days, or in a shorter query
+// sessionsInWeek returns a link to one arm's sessions (such as "treated") in the last seven days, or in a shorter query
 // window.
-func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
+func (f frame) sessionsInWeek(arm string, extraQuery ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
 		return f.rewardedSessions("", arm, append([]string{"min_reward", ""}, extraQuery...)...)
@@ -52,9 +52,9 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	return append(
 		[]stat{
 			effectStat("together", totalRow(&r.Global)),
-			statOf("treated", countText(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanTreated, 3)), "").withLink(f.rewardedSessions("", store.FateTreated)),
-			statOf("control", countText(r.Global.NControl), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanControl, 3)), "").withLink(f.rewardedSessions("", store.FateControl)),
-			statOf("proven", countText(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").withLink(f.linkInReport("/lessons", "verdict", "helps")),
+			newStat("treated", countText(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanTreated, 3)), "").withLink(f.rewardedSessions("", store.FateTreated)),
+			newStat("control", countText(r.Global.NControl), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanControl, 3)), "").withLink(f.rewardedSessions("", store.FateControl)),
+			newStat("proven", countText(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").withLink(f.linkInReport("/lessons", "verdict", "helps")),
 		},
 		weekCosts(f, &lately, p, m)...)
 }
@@ -68,7 +68,7 @@ func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
-	out := []stat{statOf("spent", countText(weekSum.TokensAdded), note, "").withLink(f.sessionsOfWeek(store.FateInjected))}
+	out := []stat{newStat("spent", countText(weekSum.TokensAdded), note, "").withLink(f.sessionsInWeek(store.FateInjected))}
 	with, without := weekSum.Treated, weekSum.Control
 	if with.Sessions == 0 {
 		return out
@@ -80,5 +80,5 @@ func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	if without.Sessions > 0 {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
-	return append(out, statOf(key, session(with), note, "").withLink(f.sessionsOfWeek(store.FateTreated)))
+	return append(out, newStat(key, session(with), note, "").withLink(f.sessionsInWeek(store.FateTreated)))
 }

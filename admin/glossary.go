@@ -70,8 +70,9 @@ func glossary() []term {
 	}
 }
 
-// termOf returns the term with this key. The tests fail on an unknown key; on a page, such a key is shown as the name.
-func termOf(key string) term {
+// glossaryTerm returns the term with this key. The tests fail on an unknown key; on a page, such a key is shown as the
+// name.
+func glossaryTerm(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
 	if i < 0 {
@@ -81,9 +82,9 @@ func termOf(key string) term {
 }
 
 // termButton returns a button that opens a term's definition.
-func termButton(key string) g.Node { return buttonOf(termOf(key)) }
+func termButton(key string) g.Node { return definitionButton(glossaryTerm(key)) }
 
-func buttonOf(t term) g.Node {
+func definitionButton(t term) g.Node {
 	return h.Button(
 		h.Type("button"), h.Class("term"), h.PopoverTarget("def-"+t.Key), h.Title(t.Text), g.Text(t.Name),
 	)
@@ -108,9 +109,9 @@ type stat struct {
 	href  string // page with the sessions or lessons that the value counts
 }
 
-// statOf returns a figure. The no-break space before a currency becomes plain, so a long amount can break there.
-func statOf(key, value, note, tone string) stat {
-	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
+// newStat returns a figure. The no-break space before a currency becomes plain, so a long amount can break there.
+func newStat(key, value, note, tone string) stat {
+	return stat{glossaryTerm(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }
 
 // withLink adds a link to the sessions or lessons that the value counts, unless the value is 0 or missing.
@@ -136,7 +137,7 @@ func statList(list []stat) g.Node {
 		unit := s.unit()
 		return h.Div(
 			toneClass(s.tone),
-			h.Dt(buttonOf(s.term)),
+			h.Dt(definitionButton(s.term)),
 			h.Dd(
 				ifElse(s.href == "",
 					h.Span(h.Class("value"), g.Text(s.value)),

@@ -169,7 +169,7 @@ func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 		_, browser := c.Get(browserSessionKey).(*browserSession)
 		n := AuditEntry{
 			At:     s.options.Now().UTC(),
-			Actor:  remoteIP(r).String() + ifElse(browser, ", browser, ", ", token, ") + holderOf(c).String(),
+			Actor:  remoteIP(r).String() + ifElse(browser, ", browser, ", ", token, ") + requestHolder(c).String(),
 			Action: r.Method + " " + c.Path(), Status: c.Response().Status,
 		}
 		if slug := param(c, "slug"); slug != "" {
@@ -201,7 +201,7 @@ const (
 // log contains refused writes.
 func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if holderOf(c).role == operator || c.Path() == "/logout" {
+		if requestHolder(c).role == operator || c.Path() == "/logout" {
 			return next(c)
 		}
 		if !isRead(c.Request()) {

@@ -55,15 +55,15 @@ func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a test finds missing pages
-		return h.Li(h.A(h.Href(f.helpHref(name)), g.Text(titleOf(raw))))
+		return h.Li(h.A(h.Href(f.helpHref(name)), g.Text(docTitle(raw))))
 	}))
 }
 
 // helpPart is the part of a docs page below one heading.
 type helpPart struct{ name, anchor, text string }
 
-// partsOf splits a page at headings below the first level.
-func partsOf(raw []byte) (out []helpPart) {
+// helpParts splits a page at headings below the first level.
+func helpParts(raw []byte) (out []helpPart) {
 	for chunk := range strings.SplitSeq("\n"+string(raw), "\n##") {
 		name, rest, _ := strings.Cut(strings.TrimLeft(chunk, "#"), "\n")
 		name = strings.ReplaceAll(strings.TrimSpace(name), "`", "")
@@ -83,7 +83,7 @@ func partsOf(raw []byte) (out []helpPart) {
 }
 
 func tableOfContents(raw []byte) g.Node {
-	return collapsible("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
+	return collapsible("Contents", h.Ul(g.Map(helpParts(raw), func(p helpPart) g.Node {
 		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
 	})))
 }
@@ -93,10 +93,10 @@ func searchResults(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no parts
-		for _, p := range partsOf(raw) {
+		for _, p := range helpParts(raw) {
 			text := strings.ToLower(p.name + " " + p.text)
 			if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
-				found = append(found, h.Li(h.A(h.Href(f.helpHref(name+"#"+p.anchor)), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
+				found = append(found, h.Li(h.A(h.Href(f.helpHref(name+"#"+p.anchor)), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+docTitle(raw)))))
 			}
 		}
 	}
@@ -106,8 +106,8 @@ func searchResults(f frame, words string) g.Node {
 	return section("found", "Found", h.Ul(found))
 }
 
-// titleOf returns a page's title, the first line.
-func titleOf(raw []byte) string {
+// docTitle returns a page's title, the first line.
+func docTitle(raw []byte) string {
 	line, _, _ := strings.Cut(string(raw), "\n")
 	return strings.TrimPrefix(line, "# ")
 }
@@ -121,11 +121,11 @@ func (s *Server) helpPage(c echo.Context) error {
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	body, err := renderHelp(raw, helpLinks{path.Dir(name), frameOf(c)})
+	body, err := renderHelp(raw, helpLinks{path.Dir(name), linkFrame(c)})
 	if err != nil {
 		return fmt.Errorf("read the help page %s: %w", name, err)
 	}
-	return s.show(c, pageContent{Title: titleOf(raw), Main: func(f frame) g.Node {
+	return s.show(c, pageContent{Title: docTitle(raw), Main: func(f frame) g.Node {
 		return g.Group{
 			h.P(h.Class("crumb"), h.A(h.Href(f.Link("/help")), g.Text("Help"))),
 			tableOfContents(raw),

@@ -48,8 +48,8 @@ func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}}
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	effects, known := h.byKey[key]
-	if e == nil || !known && len(h.byKey) >= historyKeys || known && now.Sub(effects[len(effects)-1].at) < historyEvery {
+	effects, hasKey := h.byKey[key]
+	if e == nil || !hasKey && len(h.byKey) >= historyKeys || hasKey && now.Sub(effects[len(effects)-1].at) < historyEvery {
 		return
 	}
 	if len(effects) >= historyEffects {

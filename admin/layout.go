@@ -15,11 +15,11 @@ const refreshHeader = "Precept-Refresh" // header sent by page.js to refresh an 
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
-		known := s.clientError(c, v.Err)
-		status, v.Problem = known.Code, errorSentence(known)
+		httpError := s.clientError(c, v.Err)
+		status, v.Problem = httpError.Code, errorSentence(httpError)
 	}
-	f := frameOf(c)
-	f.page, f.Viewer = v, holderOf(c).role == viewer
+	f := linkFrame(c)
+	f.page, f.Viewer = v, requestHolder(c).role == viewer
 	if sess, ok := c.Get(browserSessionKey).(*browserSession); ok {
 		f.CSRF, f.MayAct = sess.csrf, !f.Viewer
 		if c.Request().Header.Get(refreshHeader) == "" { // a refresh must not use up the notice

@@ -30,7 +30,7 @@ func verdictLine(r *report.Row) g.Node {
 
 func effectStat(key string, r *report.Row) stat {
 	value, note := effectText(r)
-	return statOf(key, value, note, advise(r).Tone)
+	return newStat(key, value, note, advise(r).Tone)
 }
 
 // effectText returns the effect and the interval, or a placeholder and the reason.
@@ -55,18 +55,18 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	}
 	out := []stat{
 		effectStat("effect", r),
-		statOf("injected", countText(r.NInjected), mean(r.MeanInjected), "").withLink(f.rewardedSessions(r.Slug, store.FateInjected)),
-		statOf("withheld", countText(r.NWithheld), mean(r.MeanWithheld), "").withLink(f.rewardedSessions(r.Slug, store.FateWithheld)),
-		statOf("matched", countText(r.Matched), countText(r.Picked)+" picked", "").withLink(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
+		newStat("injected", countText(r.NInjected), mean(r.MeanInjected), "").withLink(f.rewardedSessions(r.Slug, store.FateInjected)),
+		newStat("withheld", countText(r.NWithheld), mean(r.MeanWithheld), "").withLink(f.rewardedSessions(r.Slug, store.FateWithheld)),
+		newStat("matched", countText(r.Matched), countText(r.Picked)+" picked", "").withLink(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
-		out = append(out, statOf("p-helps", chanceText(r.PHelps), "a prediction, not a proof", ""))
+		out = append(out, newStat("p-helps", chanceText(r.PHelps), "a prediction, not a proof", ""))
 	}
 	if trueEffect != nil {
-		out = append(out, statOf("truth", points(trueEffect), "this is the demo", ""))
+		out = append(out, newStat("truth", points(trueEffect), "this is the demo", ""))
 	}
 	if r.NeedsPicks > 0 {
-		out = append(out, statOf("needs", countText(r.Rewarded)+" of "+countText(r.Rewarded+r.NeedsPicks), missingPicks(r), ""))
+		out = append(out, newStat("needs", countText(r.Rewarded)+" of "+countText(r.Rewarded+r.NeedsPicks), missingPicks(r), ""))
 	}
 	return out
 }
@@ -84,19 +84,19 @@ func lessonSessions(f frame, slug string) g.Node {
 
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
-		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
+		newStat("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
 		lessonMoney(r, p, m),
-		statOf("cost", points(&r.Cost), "per injection, at bandit.token_cost", ""),
+		newStat("cost", points(&r.Cost), "per injection, at bandit.token_cost", ""),
 	}
 	if r.CachedWith != nil {
 		note := "of input tokens in sessions with the lesson"
 		if r.CachedChange != nil {
 			note += ", " + points(r.CachedChange) + " points by the lesson"
 		}
-		out = append(out, statOf("cached", percent(*r.CachedWith), note, ""))
+		out = append(out, newStat("cached", percent(*r.CachedWith), note, ""))
 	}
 	if r.InputWith != nil && r.InputWithout != nil {
-		out = append(out, statOf("input", decimalText(r.InputWith, 0), decimalText(r.InputWithout, 0)+" without the lesson", ""))
+		out = append(out, newStat("input", decimalText(r.InputWith, 0), decimalText(r.InputWithout, 0)+" without the lesson", ""))
 	}
 	return out
 }
@@ -104,11 +104,11 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	switch {
 	case m.known:
-		return statOf("lesson-money", p.amount(m.price.Cost(r.TokensTotal, 0, 0)), p.amount(m.price.Cost(r.Tokens, 0, 0))+" an injection", "")
+		return newStat("lesson-money", p.amount(m.price.Cost(r.TokensTotal, 0, 0)), p.amount(m.price.Cost(r.Tokens, 0, 0))+" an injection", "")
 	case m.reading:
-		return statOf("lesson-money", stillCounting, "", "")
+		return newStat("lesson-money", stillCounting, "", "")
 	}
-	return statOf("lesson-money", noValue, "no model price is known", "")
+	return newStat("lesson-money", noValue, "no model price is known", "")
 }
 
 // lessonOverTime returns a row's effect over time and the planned trials. If both the row and sinceStart have fewer
@@ -128,11 +128,11 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 	case e == nil:
 		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d withheld.", trial.MinPicks, trial.MinPerArm))
 	default:
-		var known []float64
+		var drawnTrueEffects []float64
 		if trueEffect != nil {
-			known = append(known, *trueEffect)
+			drawnTrueEffects = append(drawnTrueEffects, *trueEffect)
 		}
-		axis := fitAxis([]*effect{e}, known, -1)
+		axis := fitAxis([]*effect{e}, drawnTrueEffects, -1)
 		drawn = g.Group{
 			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, trueEffect)),
 			mutedText(g.Text("The band over time starts on the second day with an effect.")),

@@ -88,7 +88,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),
 		)
 	}
-	text := r.OnModels()
+	text := r.DescribeModels()
 	return g.Group{
 		g.If(text != "", h.P(h.Strong(untrustedText(text)))),
 		h.P(h.Class("quiet"), g.Text("Effect on the reward per model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. A shrunken effect is moved towards the lesson's effect. No verdict uses these effects. "),

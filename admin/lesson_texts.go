@@ -78,7 +78,7 @@ func (o oldText) html(f frame, current string) g.Node {
 	}
 	text, marks := prose(o.text), ""
 	if current != "" {
-		text = diffOf(o.text, current)
+		text = diffNode(o.text, current)
 		marks = " Lines marked − were removed, lines marked + were added since then."
 	}
 	return h.Details(

@@ -154,7 +154,7 @@ func (twoAgentSessions) Recent(context.Context, string, time.Time, time.Time) (s
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 
-func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
+func TestFilterFindsHiddenCharacterByName(t *testing.T) {
 	s := newSessionStore(t, time.Now())
 	s.addSession(t, "plain", 1, nil)
 	s.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
@@ -172,7 +172,7 @@ func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	}
 }
 
-func TestPageOfUnknownRunOrSessionLinksToSessions(t *testing.T) {
+func TestUnknownRunOrSessionPageLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, kind := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))

@@ -41,4 +41,4 @@ func checkPage(t *testing.T, name, page string, wanted ...string) {
 	}
 }
 
-func indexOf(page, text string) int { return strings.Index(page, text) }
+func textIndex(page, text string) int { return strings.Index(page, text) }

@@ -36,9 +36,9 @@ func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 // cost returns what the inserted tokens cost at the mean uncached input price.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result in money if the lessons' effect is the given one. For the interval of the net result,
-// html passes both ends of the effect's interval.
-func (n netResult) netFor(effect float64) float64 {
+// netAtEffect returns the net result in money if the lessons' effect is the given one. For the interval of the net
+// result, html passes both ends of the effect's interval.
+func (n netResult) netAtEffect(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }
 
@@ -74,10 +74,10 @@ func (n netResult) html(f frame) g.Node {
 		gained, between = signedText(e.size*sessions), signedText(e.lo*sessions)+" to "+signedText(e.hi*sessions)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {
-			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
-			value, note = n.amount(n.netFor(e.size)), n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence"
+			tone = (&effect{lo: n.netAtEffect(e.lo), hi: n.netAtEffect(e.hi)}).tone()
+			value, note = n.amount(n.netAtEffect(e.size)), n.amount(n.netAtEffect(e.lo))+" to "+n.amount(n.netAtEffect(e.hi))+", with 95% confidence"
 			if tone == "" { // the interval contains 0, so the sign is unknown
-				value, note = "not known yet", n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence; best estimate "+n.amount(n.netFor(e.size))
+				value, note = "not known yet", n.amount(n.netAtEffect(e.lo))+" to "+n.amount(n.netAtEffect(e.hi))+", with 95% confidence; best estimate "+n.amount(n.netAtEffect(e.size))
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	treatedLink := g.Node(g.Text(countNoun(n.sessions, "treated session")))
 	if n.sessions > 0 {
-		treatedLink = h.A(h.Href(f.sessionsOfWeek(store.FateTreated, "min_reward", "0")), treatedLink)
+		treatedLink = h.A(h.Href(f.sessionsInWeek(store.FateTreated, "min_reward", "0")), treatedLink)
 	}
 	prevented, inserted := noValue, noValue
 	if priced && n.effect != nil {

@@ -64,7 +64,7 @@ func TestLastWeekHasSevenDates(t *testing.T) {
 	}
 }
 
-func TestHelpPageListsSectionsAndSearchFindsThem(t *testing.T) {
+func TestHelpSearchFindsListedSections(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

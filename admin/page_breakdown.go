@@ -74,7 +74,7 @@ func (v *breakdownView) html(f frame) g.Node {
 func (v *breakdownView) list(f frame) g.Node {
 	switch {
 	case len(v.cells) > 0:
-		p := f.pageOf(len(v.cells), rowsPerPage)
+		p := f.pager(len(v.cells), rowsPerPage)
 		return g.Group{
 			h.P(h.Class("warning"), g.Textf("Exploratory. Lessons are withheld at random from all sessions together, so an effect in a subset is a hint, not a verdict. Effects are moved towards the lesson's mean, and intervals are widened for the %s cells on the page.", countText(len(v.cells)))),
 			scrollRegion(ariaLabel("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),

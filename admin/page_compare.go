@@ -21,7 +21,7 @@ type compareView struct {
 	reading    bool // sessions are being read for the first time
 }
 
-// readComparison returns the comparison for a request; maxWait and old are as in recentOf.
+// readComparison returns the comparison for a request; maxWait and old are as in cachedRecent.
 func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 		}
 		*side = ""
 	}
-	recent, old, err := s.recentOf(c, &q, maxWait)
+	recent, old, err := s.cachedRecent(c, &q, maxWait)
 	if err != nil {
 		return x, old, err
 	}

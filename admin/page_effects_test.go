@@ -17,7 +17,7 @@ import (
 	"precept/store"
 )
 
-func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
+func TestOverviewListsOnlyTasksForAPerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
 	}
@@ -55,7 +55,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	}
 }
 
-func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
+func TestOverviewListsMatchesInOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.OpenSessions{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
 		return mainText(t, "/", func(f *wordSource, _ *admin.Options) {
@@ -70,7 +70,7 @@ func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 	checkPage(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
 }
 
-func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
+func TestEmptyTenantOverviewLinksOtherTenants(t *testing.T) {
 	page := func(treated int64) string {
 		return mainText(t, "/", func(f *wordSource, o *admin.Options) {
 			f.report.Global, f.report.Lessons = report.Global{NTreated: treated}, nil
@@ -81,7 +81,7 @@ func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 	checkPage(t, "with data", page(3), "!Other tenants have data")
 }
 
-func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
+func TestGainsCoverSevenDays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target   string
 		prices   admin.Prices
@@ -338,7 +338,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		checkPage(t, name, queue(tc.target, tc.change), tc.wantText...)
 	}
 	page := queue("/queue", plain)
-	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
+	if early, late := textIndex(page, `id="candidate-early"`), textIndex(page, `id="candidate-late"`); early > late {
 		t.Error("the newest candidate precedes the oldest, want the oldest first")
 	}
 	page = queue("/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {

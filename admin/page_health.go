@@ -66,14 +66,14 @@ func (v *healthView) topFigures() []stat {
 		outbox, limit = noValue, "no outbox"
 	}
 	return []stat{
-		statOf("store-state", ifElse(failing, "failing", "healthy"), v.health.Store.Kind, ifElse(failing, "bad", "good")),
-		statOf("exchanges-kept", countText(v.health.Account.Stored), "of "+countText(v.health.Account.Admitted)+" admitted", ""),
-		statOf("exchanges-dropped", countText(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
-		statOf(
+		newStat("store-state", ifElse(failing, "failing", "healthy"), v.health.Store.Kind, ifElse(failing, "bad", "good")),
+		newStat("exchanges-kept", countText(v.health.Account.Stored), "of "+countText(v.health.Account.Admitted)+" admitted", ""),
+		newStat("exchanges-dropped", countText(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
+		newStat(
 			"store-lag", fmt.Sprintf("%.1f", v.health.Outbox.Lag), "waiting: "+countText(v.health.Account.Spooled),
 			ifElse(v.health.Outbox.Lag > 60, "bad", ""),
 		),
-		statOf("outbox", outbox, limit, ""),
+		newStat("outbox", outbox, limit, ""),
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.prices = s.options.Program.Prices()
 	v.mean = s.weeklyMeanPrice(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
 	if v.row != nil {
-		v.trueEffect, v.sinceStart = trueEffects(s.options.TrueEffect).effectOf(v.slug), r.sinceStart(v.row.Arm)
+		v.trueEffect, v.sinceStart = trueEffects(s.options.TrueEffect).bySlug(v.slug), r.sinceStart(v.row.Arm)
 	}
 	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, maxPageWait)
 	if v.stored.survey != nil {
@@ -174,7 +174,7 @@ func (v *lessonView) about() g.Node {
 	state := ""
 	switch {
 	case v.row != nil && (v.lesson == nil || v.row.State == string(v.lesson.State)):
-		state = stateOf(v.row)
+		state = rowState(v.row)
 	case v.lesson != nil:
 		state = string(v.lesson.State)
 	}

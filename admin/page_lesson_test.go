@@ -141,7 +141,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 }
 
-func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
+func TestLessonPageShowsRecordedAndMissingData(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

@@ -93,7 +93,7 @@ func (v *lessonsView) filterAndSort() {
 			continue
 		}
 		v.total++
-		if state := stateOf(l); !slices.Contains(v.states, state) {
+		if state := rowState(l); !slices.Contains(v.states, state) {
 			v.states = append(v.states, state)
 		}
 		if v.filter.matches(l) {
@@ -117,7 +117,7 @@ func (f *lessonsFilter) matches(l *report.Row) bool {
 			return false
 		}
 	}
-	if f.State != "" && f.State != stateOf(l) {
+	if f.State != "" && f.State != rowState(l) {
 		return false
 	}
 	a := advise(l)
@@ -132,7 +132,7 @@ func (v *lessonsView) html(f frame) g.Node {
 			hiddenField("tenant", f.Tenant), hiddenQueryFields(f, "sort"),
 			textField("Name", "q", v.filter.Words, "16", h.Type("search")),
 			choiceField("Verdict", "verdict", verdicts(v.filter.Verdict), v.filter.Verdict),
-			choiceField("State", "state", anyOf(v.states...), v.filter.State),
+			choiceField("State", "state", choicesWithAny(v.states...), v.filter.State),
 			choiceField("Scale", "zoom", zooms(), v.filter.Zoom),
 			windowField(f.query.Get("window")),
 			checkboxField("older texts", "old", "1", v.filter.Old),
@@ -146,7 +146,7 @@ func (v *lessonsView) html(f frame) g.Node {
 func (v *lessonsView) list(f frame) g.Node {
 	switch {
 	case len(v.rows) > 0:
-		p := f.pageOf(len(v.rows), rowsPerPage)
+		p := f.pager(len(v.rows), rowsPerPage)
 		t := newEffectTable(&v.pageReport.report, v.rows[p.from:p.to], false, v.filter.plotZoom(), v.trueEffects)
 		return g.Group{scrollRegion(ariaLabel("Lesson effects"), t.html(f, true)), p.html(f)}
 	case v.total > 0:

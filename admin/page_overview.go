@@ -60,7 +60,7 @@ func (s *Server) overview(c echo.Context) error {
 	}
 	sortByEffect(v.rows)
 	v.mean = s.weeklyMeanPrice(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
-	v.tasks = s.pendingTasks(&v, frameOf(c))
+	v.tasks = s.pendingTasks(&v, linkFrame(c))
 	if v.isEmpty() {
 		v.tenants = s.otherTenants(c.Request().Context(), r.key.Tenant)
 	}

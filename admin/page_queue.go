@@ -54,7 +54,7 @@ func (s *Server) queuePage(c echo.Context) error {
 	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
-	v := queueView{pager: frameOf(c).pageOf(len(list), queuePageSize)}
+	v := queueView{pager: linkFrame(c).pager(len(list), queuePageSize)}
 	for _, l := range list[v.pager.from:v.pager.to] {
 		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), similar: library.Book().PossibleDuplicates(l)}
 		item.sessions, item.runs = s.evidence(c, l)
@@ -171,7 +171,7 @@ func (q *queueItem) text() g.Node {
 		return h.Div(h.H3(g.Text("Text")), textBox(h.Pre(untrustedText(q.block))))
 	}
 	return h.Div(
-		h.H3(g.Text("Changes from "), code(q.replaced.Slug)), textBox(diffOf(q.replaced.Body, q.lesson.Body)),
+		h.H3(g.Text("Changes from "), code(q.replaced.Slug)), textBox(diffNode(q.replaced.Body, q.lesson.Body)),
 	)
 }
 
@@ -202,7 +202,7 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 		if e.Kind != "conversation" && e.Kind != "run" || e.Ref == "" {
 			continue
 		}
-		found, err := s.options.Read.Archive.Browse(c.Request().Context(), store.SessionQuery{Tenant: tenantOf(c), Session: e.Ref})
+		found, err := s.options.Read.Archive.Browse(c.Request().Context(), store.SessionQuery{Tenant: queryTenant(c), Session: e.Ref})
 		if err != nil {
 			s.log(c).Error("the sessions of a lesson's evidence cannot be read; the queue shows the references without excerpts",
 				"lesson", l.Slug, "error", err)
@@ -212,7 +212,7 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 			sessions[e.Ref] = &found.Sessions[0]
 			continue
 		}
-		if run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), e.Ref); e.Kind == "run" && err == nil && len(run.Sessions) > 0 {
+		if run, err := s.options.Read.Archive.Run(c.Request().Context(), queryTenant(c), e.Ref); e.Kind == "run" && err == nil && len(run.Sessions) > 0 {
 			runs[e.Ref] = len(run.Sessions) + run.Unlisted
 		}
 	}

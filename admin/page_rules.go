@@ -45,7 +45,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 		v.rows[r.report.Lessons[i].Arm] = &r.report.Lessons[i]
 	}
 	page := pageContent{Title: "Rules", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem}
-	if holderOf(c).role != viewer {
+	if requestHolder(c).role != viewer {
 		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, maxPageWait)
 		switch v.reading = errors.Is(err, errComputing); {
 		case v.reading:

@@ -46,7 +46,7 @@ func rulesFixture(t *testing.T) *fixture {
 	return &fixture{Server: s}
 }
 
-func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
+func TestRulesPageShowsSectionStateAndEffect(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
 	for _, want := range []string{
@@ -61,7 +61,7 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 	}
 }
 
-func TestRulesPageOfViewerShowsOnlyRegisteredSections(t *testing.T) {
+func TestRulesPageShowsViewersOnlyRegisteredSections(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {

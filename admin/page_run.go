@@ -19,7 +19,7 @@ type runView struct {
 }
 
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
-	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), nameParam(c, "run"))
+	run, err := s.options.Read.Archive.Run(c.Request().Context(), queryTenant(c), nameParam(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {
 		return run, echo.NewHTTPError(http.StatusNotFound, "the run has no stored data: it is unknown, the sessions are deleted or opted out, or the first turns are not stored yet")
 	}
@@ -79,12 +79,12 @@ func (v *runView) html(f frame) g.Node {
 		f.breadcrumb(sessionLists()...),
 		title("Run "+v.run.Name, mutedText(g.Text("A run's sessions work on one task, get or miss the same lessons, and share the reward."))),
 		statList([]stat{
-			statOf("session-reward", decimalText(v.run.Reward, 2), v.run.Verdict, verdictTone(v.run.Verdict)),
-			statOf("turns", countText(turns), countNoun(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
-			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
+			newStat("session-reward", decimalText(v.run.Reward, 2), v.run.Verdict, verdictTone(v.run.Verdict)),
+			newStat("turns", countText(turns), countNoun(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
+			newStat("duration", durationText(last.Sub(first).Seconds()), "", ""),
 			spent,
-			statOf("errors", countText(errors), "", ifElse(errors > 0, "warn", "")),
-			statOf("loops", countText(loops), "", ifElse(loops > 0, "warn", "")),
+			newStat("errors", countText(errors), "", ifElse(errors > 0, "warn", "")),
+			newStat("loops", countText(loops), "", ifElse(loops > 0, "warn", "")),
 		}),
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), nil, v.run.Sessions, v.prices),
@@ -100,7 +100,7 @@ func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 		all += *output
 	}
 	if cost == nil {
-		return statOf("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no model price", "tokens"), "")
+		return newStat("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no model price", "tokens"), "")
 	}
-	return statOf("spending", p.amount(*cost), countText(all)+" tokens", "")
+	return newStat("spending", p.amount(*cost), countText(all)+" tokens", "")
 }

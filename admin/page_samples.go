@@ -34,8 +34,8 @@ func (v *samplesView) html(f frame) g.Node {
 		title("Samples", mutedText(g.Text("Learning data from the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filterForm(
 			"/samples", "Filter samples", clear, hiddenQueryFields(f, kept...),
-			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
-			choiceField("Quality", "quality", anyOf(Qualities()...), q.Filter.Quality...),
+			choiceField("Family", "family", choicesWithAny(Families()...), q.Filter.Families...),
+			choiceField("Quality", "quality", choicesWithAny(Qualities()...), q.Filter.Quality...),
 			textField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
 			textField("Agent", "agent", q.Agent, "9"),
 			textField("Session", "session", q.Session, "9"),

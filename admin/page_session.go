@@ -28,7 +28,7 @@ func (s *Server) sessionPage(c echo.Context) error {
 	}
 	v := sessionView{t, s.options.Program.Prices()}
 	return s.show(c, pageContent{
-		Title: "session " + nameOf(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.hasMoreTurns(),
+		Title: "session " + sessionName(&t.SessionItem), Main: v.html, Live: !t.Closed && !v.hasMoreTurns(),
 	})
 }
 
@@ -37,19 +37,19 @@ func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Ex
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
-		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), mutedText(
+		title(cmp.Or(v.session.Task, sessionName(&v.session.SessionItem)), mutedText(
 			untrustedText(shortenName(v.session.SessionItem.Agent)+", "+shortenName(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeNode(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeNode(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
 			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.runHref(v.session.Run)), untrustedText(shortenName(v.session.Run)))}),
 		)),
 		statList([]stat{
-			statOf("session-reward", decimalText(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, verdictTone(v.session.SessionItem.Verdict)),
-			statOf("turns", countText(v.session.SessionItem.Turns), countText(v.session.Exchanges)+" kept", ""),
-			statOf("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
-			statOf("loops", countText(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
+			newStat("session-reward", decimalText(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, verdictTone(v.session.SessionItem.Verdict)),
+			newStat("turns", countText(v.session.SessionItem.Turns), countText(v.session.Exchanges)+" kept", ""),
+			newStat("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
+			newStat("loops", countText(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
-			statOf("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" cached", ""),
-			statOf("session-lessons", countText(len(v.session.SessionItem.Injected)), countText(len(v.session.SessionItem.Withheld))+" withheld", ""),
+			newStat("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" cached", ""),
+			newStat("session-lessons", countText(len(v.session.SessionItem.Injected)), countText(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),
 		v.notices(),
 		h.Div(
@@ -110,7 +110,7 @@ func (f frame) sameTurnsHref(id string, action ...string) string {
 func (s *Server) rateSession(c echo.Context) error {
 	id, kind := nameParam(c, "session"), c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
-		Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ScoreOf(kind),
+		Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ImpliedScore(kind),
 		Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment")),
 	}}
 	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
@@ -120,7 +120,7 @@ func (s *Server) rateSession(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, "the comment is longer than 4096 bytes")
 	}
 	c.Set(detailKey, kind+" for session "+idOnly(id))
-	done, err := s.rate(c, tenantOf(c), p)
+	done, err := s.rate(c, queryTenant(c), p)
 	if err != nil {
 		return err
 	}
@@ -130,17 +130,17 @@ func (s *Server) rateSession(c echo.Context) error {
 	} else if done.Status == store.Parked { // for example, deleted by another person meanwhile
 		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received the session's data. The page Health shows the store's lag."
 	}
-	return s.seeOther(c, frameOf(c).sameTurnsHref(id), notice)
+	return s.seeOther(c, linkFrame(c).sameTurnsHref(id), notice)
 }
 
 // forgetSession deletes a session if the form's checkbox is ticked.
 func (s *Server) forgetSession(c echo.Context) error {
-	id, f := nameParam(c, "session"), frameOf(c)
+	id, f := nameParam(c, "session"), linkFrame(c)
 	if c.FormValue("sure") != "yes" {
 		return s.seeOther(c, f.sameTurnsHref(id), "Nothing was deleted: tick the box next to the button first.")
 	}
 	c.Set(detailKey, "session "+idOnly(id)+" deleted")
-	n, err := s.erase(c, tenantOf(c), id)
+	n, err := s.erase(c, queryTenant(c), id)
 	if err != nil {
 		return err
 	}

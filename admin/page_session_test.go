@@ -44,7 +44,7 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	}
 }
 
-func TestTurnEntriesNameTheirAuthor(t *testing.T) {
+func TestTurnEntriesNameTheAuthor(t *testing.T) {
 	long := strings.Repeat("x", 1200)
 	for want, e := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},

@@ -210,7 +210,7 @@ func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest
 }
 
 func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
-	name := escapeHidden(shortenName(nameOf(x)))
+	name := escapeHidden(shortenName(sessionName(x)))
 	shown, about := name, name
 	if x.Task != "" {
 		shown, about = escapeHidden(x.Task), name+" · "+x.ID
@@ -244,7 +244,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	if x.Output != nil {
 		tokens += *x.Output
 	}
-	price, known := p.Models.PriceOf(x.Model)
+	price, known := p.Models.Price(x.Model)
 	switch {
 	case tokens <= 0:
 		return g.Text(noValue)

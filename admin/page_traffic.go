@@ -24,13 +24,13 @@ type trafficView struct {
 	reading    bool         // sessions are being read for the first time
 }
 
-// readTraffic returns the traffic and the counted sessions; maxWait and old are as in recentOf.
+// readTraffic returns the traffic and the counted sessions; maxWait and old are as in cachedRecent.
 func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (t Traffic, r store.Recent, old bool, err error) {
-	if r, old, err = s.recentOf(c, q, maxWait); err != nil {
+	if r, old, err = s.cachedRecent(c, q, maxWait); err != nil {
 		return t, r, old, err
 	}
 	p, prices := params{c: c}, s.options.Program.Prices()
-	t = trafficOf(&r, q, &prices, s.options.Now(), p.zone())
+	t = computeTraffic(&r, q, &prices, s.options.Now(), p.zone())
 	if p.boolean("tenants") {
 		err = s.addTenants(c, &t, q, maxWait)
 	}
@@ -50,14 +50,14 @@ func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, m
 	for _, name := range names[:min(len(names), maxTenants)] {
 		query := *q
 		query.Tenant = name
-		r, _, err := s.recentOf(c, &query, maxWait)
+		r, _, err := s.cachedRecent(c, &query, maxWait)
 		if errors.Is(err, errComputing) && maxWait != noOldValue {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		x := trafficOf(&r, &query, &prices, s.options.Now(), p.zone())
+		x := computeTraffic(&r, &query, &prices, s.options.Now(), p.zone())
 		t.tenants, t.Tenants = append(t.tenants, x), append(t.Tenants, TrafficRow{Value: name, Sum: x.Sum})
 	}
 	return nil
@@ -300,9 +300,9 @@ func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g
 // bars returns a strip with the total and the highest bar. Screen readers and the keyboard use the table instead.
 func (v *trafficView) bars(f frame, s *strip) g.Node {
 	const width, height = 10, 48.0
-	t, highest := &v.traffic, 0.0
+	t, maxValue := &v.traffic, 0.0
 	for i := range t.Buckets {
-		highest = max(highest, s.value(&t.Buckets[i].Sum))
+		maxValue = max(maxValue, s.value(&t.Buckets[i].Sum))
 	}
 	rect := func(class string, x, y, width, height float64) g.Node {
 		return g.El("rect", h.Class(class), g.Attr("x", coordinate(x)), g.Attr("y", coordinate(y)), g.Attr("width", coordinate(width)), g.Attr("height", coordinate(height)))
@@ -314,9 +314,9 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 		if x <= 0 {
 			continue
 		}
-		left, size := float64(i*width), max(height*x/highest, 1)
+		left, size := float64(i*width), max(height*x/maxValue, 1)
 		bars = append(bars, h.A(
-			g.If(s.hasList(f), h.Href(v.bucketSessions(f, b, s.query()...))), h.TabIndex("-1"), g.El("title", g.Text(v.label(b.Since)+": "+s.format(x))),
+			g.If(s.canListSessions(f), h.Href(v.bucketSessions(f, b, s.query()...))), h.TabIndex("-1"), g.El("title", g.Text(v.label(b.Since)+": "+s.format(x))),
 			rect("hit", left, 0, width, height), rect("bar", left+1, height-size, width-2, size),
 		))
 	}
@@ -326,7 +326,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	}
 	return h.Div(
 		h.Class("strip"),
-		h.P(name, space(), h.Strong(g.Text(s.format(s.value(&t.Sum)))), h.Span(h.Class("quiet"), g.Text(", at most "+s.format(highest)+" in "+v.barLength()))),
+		h.P(name, space(), h.Strong(g.Text(s.format(s.value(&t.Sum)))), h.Span(h.Class("quiet"), g.Text(", at most "+s.format(maxValue)+" in "+v.barLength()))),
 		h.SVG(
 			h.Class("traffic "+s.tone), g.Attr("viewBox", fmt.Sprintf("0 0 %d %g", width*len(t.Buckets), height)), g.Attr("preserveAspectRatio", "none"),
 			h.Aria("hidden", "true"), bars,
@@ -342,9 +342,9 @@ func (s *strip) query() []string {
 	return []string{"error_kind", s.kind}
 }
 
-// hasList reports whether the session list can show exactly the sessions that a bar counts. The list can filter by one
-// error kind only, so the page's filter must not name a different kind.
-func (s *strip) hasList(f frame) bool {
+// canListSessions reports whether the session list can show exactly the sessions that a bar counts. The list can filter
+// by one error kind only, so the page's filter must not name a different kind.
+func (s *strip) canListSessions(f frame) bool {
 	kind := f.query.Get("error_kind")
 	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)
 }

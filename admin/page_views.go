@@ -88,7 +88,7 @@ func (v *View) row(f frame) g.Node {
 
 // viewLinks links to the saved views, and can save this page's filters.
 func (v *sessionsView) viewLinks(f frame) g.Node {
-	saved, currentFilters := f.query.Get("view"), filtersOf(f.query)
+	saved, currentFilters := f.query.Get("view"), onlyFilters(f.query)
 	var current *View // the view with this page's filters
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
@@ -132,8 +132,8 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 
 func (s *Server) saveView(c echo.Context) error {
 	return s.changeView(c, "", "saved", func(w *View, form url.Values) {
-		w.Name, w.Query = strings.TrimSpace(form.Get("name")), filtersOf(form).Encode()
-		w.By, w.Saved = holderOf(c).String(), s.options.Now().UTC()
+		w.Name, w.Query = strings.TrimSpace(form.Get("name")), onlyFilters(form).Encode()
+		w.By, w.Saved = requestHolder(c).String(), s.options.Now().UTC()
 	})
 }
 
@@ -145,15 +145,15 @@ func (s *Server) actOnView(c echo.Context) error {
 		return s.changeView(c, id, "renamed", func(w *View, form url.Values) { w.Name = strings.TrimSpace(form.Get("name")) })
 	case "update":
 		return s.changeView(c, id, "updated", func(w *View, form url.Values) {
-			w.Query, w.By, w.Saved = filtersOf(form).Encode(), holderOf(c).String(), s.options.Now().UTC()
+			w.Query, w.By, w.Saved = onlyFilters(form).Encode(), requestHolder(c).String(), s.options.Now().UTC()
 		})
 	case "delete":
-		view, err := s.views.remove(c.Request().Context(), tenantOf(c), id, func(w *View) error { return w.checkVersion(c.FormValue(versionField)) })
+		view, err := s.views.remove(c.Request().Context(), queryTenant(c), id, func(w *View) error { return w.checkVersion(c.FormValue(versionField)) })
 		if err != nil {
 			return s.answerViewError(c, err)
 		}
 		c.Set(detailKey, "view "+view.ID+" deleted")
-		return s.seeOther(c, frameOf(c).Link("/views"), "The view "+view.Name+" is deleted.")
+		return s.seeOther(c, linkFrame(c).Link("/views"), "The view "+view.Name+" is deleted.")
 	}
 	return echo.ErrNotFound
 }
@@ -165,7 +165,7 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, "the form cannot be read").SetInternal(err)
 	}
-	view, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) error {
+	view, err := s.views.change(c.Request().Context(), queryTenant(c), id, s.options.Random, func(w *View) error {
 		if id != "" {
 			if err := w.checkVersion(form.Get(versionField)); err != nil {
 				return err
@@ -179,9 +179,9 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	}
 	c.Set(detailKey, "view "+view.ID+" "+verb)
 	if verb == "renamed" {
-		return s.seeOther(c, frameOf(c).Link("/views"), "The view has the name "+view.Name+" now.")
+		return s.seeOther(c, linkFrame(c).Link("/views"), "The view has the name "+view.Name+" now.")
 	}
-	return s.seeOther(c, view.href(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
+	return s.seeOther(c, view.href(linkFrame(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
 // answerViewError redirects a browser to the form with the reason, and sends programs the error.
@@ -194,12 +194,12 @@ func (s *Server) answerViewError(c echo.Context, err error) error {
 		return err
 	}
 	form, _ := c.FormParams() // the form was parsed before without an error
-	back := frameOf(c).Link("/views")
-	if q := filtersOf(form); len(q) > 0 {
+	back := linkFrame(c).Link("/views")
+	if q := onlyFilters(form); len(q) > 0 {
 		if id := param(c, "view"); id != "" {
 			q.Set("view", id)
 		}
-		back = listHref(frameOf(c), q)
+		back = listHref(linkFrame(c), q)
 	}
 	text, _ := refused.Message.(string)
 	return s.seeOther(c, back, "Nothing was saved: "+text+".")

@@ -120,7 +120,7 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 	}
 }
 
-func TestQueueShowsChangesAndBacktestOfCandidates(t *testing.T) {
+func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

@@ -32,12 +32,12 @@ func readParam[T any](p *params, name, problem string, parse func(string) (T, bo
 	if text == "" {
 		return value
 	}
-	got, ok := parse(text)
+	parsed, ok := parse(text)
 	if !ok {
 		p.setError(name, problem)
 		return value
 	}
-	return got
+	return parsed
 }
 
 func (p *params) text(name string) string {
@@ -46,8 +46,8 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf returns the tenant in the query. Unlike params.tenant, tenantOf does not check the name's length.
-func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
+// queryTenant returns the tenant in the query. Unlike params.tenant, queryTenant does not check the name's length.
+func queryTenant(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
 	return readParam(p, name, "not 0 or a positive whole number", func(t string) (int, bool) {
@@ -151,13 +151,13 @@ func ParseWindow(text string) (time.Duration, error) {
 
 // param returns a route parameter, unescaped. echo leaves it escaped if the path has an escaped slash.
 func param(c echo.Context, name string) string {
-	sent := c.Param(name)
+	raw := c.Param(name)
 	if c.Request().URL.RawPath == "" {
-		return sent
+		return raw
 	}
-	plain, err := url.PathUnescape(sent)
+	plain, err := url.PathUnescape(raw)
 	if err != nil {
-		return sent
+		return raw
 	}
 	return plain
 }

@@ -159,7 +159,7 @@ func TestLoginSessionNeedsRandomness(t *testing.T) {
 	}
 }
 
-func TestHostNameOmitsPortAndIsLowerCase(t *testing.T) {
+func TestHostNameIsLowerCaseWithoutPort(t *testing.T) {
 	for host, want := range map[string]string{"A.b:1": "a.b", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", "h.": "h", "": "", "h:": "h"} {
 		if got := hostName(host); got != want {
 			t.Errorf("hostName(%q) = %q, want %q", host, got, want)
@@ -201,7 +201,7 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 }
 
 func TestUnitIsSingularForOne(t *testing.T) {
-	loops := termOf("loops")
+	loops := glossaryTerm("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
 		t.Errorf(`units for 1 and 2 = %q and %q, want "loop" and "loops"`, one, two)
 	}

@@ -33,7 +33,7 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	return func(x *store.SessionItem) *float64 {
 		modelPrice, known := prices[x.Model]
 		if !known {
-			if found, ok := p.Models.PriceOf(x.Model); ok {
+			if found, ok := p.Models.Price(x.Model); ok {
 				modelPrice = &found
 			}
 			prices[x.Model] = modelPrice
@@ -57,16 +57,16 @@ func (p *Prices) CompareSection(r *report.Row) string {
 		return ""
 	}
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
-	var fresh, cached float64 // uncached and cached input prices, weighted by picks and added up
+	var uncached, cached float64 // uncached and cached input prices, weighted by picks and added up
 	var picks float64
 	for i := range r.Models.Effects {
-		if modelPrice, ok := p.Models.PriceOf(r.Models.Effects[i].Model); ok {
+		if modelPrice, ok := p.Models.Price(r.Models.Effects[i].Model); ok {
 			n := float64(r.Models.Effects[i].Picks)
-			fresh, cached, picks = fresh+n*modelPrice.Input, cached+n*modelPrice.Cached, picks+n
+			uncached, cached, picks = uncached+n*modelPrice.Input, cached+n*modelPrice.Cached, picks+n
 		}
 	}
 	cost := func(input, share float64) float64 {
-		return input * ((1-share)*fresh + share*cached) / picks / 1e6
+		return input * ((1-share)*uncached + share*cached) / picks / 1e6
 	}
 	text := func(input, share float64) string {
 		s := fmt.Sprintf("%s input tokens a session, %.0f%% cached", report.GroupedAmount(input, 0), 100*share)
@@ -129,14 +129,14 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
 	}
-	var fresh, cached float64 // uncached and cached input prices, weighted by tokens and added up
+	var uncached, cached float64 // uncached and cached input prices, weighted by tokens and added up
 	var input float64
 	for i := range list {
 		x := &list[i]
 		if x.Input <= 0 || !selects(x) {
 			continue
 		}
-		modelPrice, ok := p.Models.PriceOf(x.Model)
+		modelPrice, ok := p.Models.Price(x.Model)
 		if !ok {
 			m.unknown++
 			if !slices.Contains(m.models, x.Model) {
@@ -146,10 +146,10 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 		}
 		weight := float64(x.Input)
 		m.sessions, m.known = m.sessions+1, true
-		fresh, cached, input = fresh+weight*modelPrice.Input, cached+weight*modelPrice.Cached, input+weight
+		uncached, cached, input = uncached+weight*modelPrice.Input, cached+weight*modelPrice.Cached, input+weight
 	}
 	if m.known {
-		m.price.Input, m.price.Cached = fresh/input, cached/input
+		m.price.Input, m.price.Cached = uncached/input, cached/input
 	}
 	return m
 }

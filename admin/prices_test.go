@@ -31,7 +31,7 @@ func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, 
 }
 
 // The overview counts sessions with an unpriced model at the mean price, and names the model.
-func TestCostsUseThePriceOfTheModel(t *testing.T) {
+func TestCostsUseTheModelPrice(t *testing.T) {
 	table := &price.Table{Entries: []price.Entry{
 		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
 		{Pattern: "small", Price: price.Price{Input: 1, Cached: 0.1, Output: 5}},
@@ -74,7 +74,7 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 	}
 }
 
-func TestOverviewShowsDateOfBuiltInPrices(t *testing.T) {
+func TestOverviewShowsBuiltInPriceDate(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = pricedArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
 		o.Program.Prices = func() Prices { return Prices{Models: price.BuiltIn(), Currency: "USD"} }

@@ -111,7 +111,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 }
 
 // The audit log contains the refused action, with the role and the first digits of the token's digest.
-func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
+func TestBrowserViewerIsReadOnlyAndAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {

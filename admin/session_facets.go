@@ -20,8 +20,8 @@ type facet struct {
 	values    []store.FacetValue
 }
 
-// facetsOf returns all facets except lessons. A lesson has several counts (lessonFacet).
-func facetsOf(x *store.Facets) []facet {
+// simpleFacets returns all facets except lessons. A lesson has several counts (lessonFacet).
+func simpleFacets(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
 		{"agent", "Agent", x.Agents},
@@ -36,7 +36,7 @@ func facetsOf(x *store.Facets) []facet {
 
 // sidebar returns saved views, time ranges and facets. On a phone, page.js folds it.
 func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
-	all := facetsOf(&v.facets)
+	all := simpleFacets(&v.facets)
 	var parts g.Group
 	for i := range all {
 		parts = append(parts, all[i].html(f))

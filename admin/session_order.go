@@ -25,7 +25,7 @@ const (
 )
 
 // sessionOrders returns the orders, the default first. Stores index only the start, so the last four sort the sessions
-// from recentOf.
+// from cachedRecent.
 func sessionOrders() []string {
 	return []string{newestFirst, oldestFirst, costliestFirst, cheapestFirst, longestFirst, shortestFirst}
 }
@@ -39,9 +39,9 @@ func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	sign := ifElse(order == costliestFirst || order == longestFirst, -1, 1)
 	switch order {
 	case costliestFirst, cheapestFirst:
-		costOf := p.costFunc()
+		priceSession := p.costFunc()
 		return func(x, y *store.SessionItem) int {
-			a, b := costOf(x), costOf(y)
+			a, b := priceSession(x), priceSession(y)
 			switch {
 			case a == nil && b == nil:
 				return 0
@@ -64,14 +64,14 @@ var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
 	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
 
 // listSessions returns the selected sessions with the total. listSessions waits at most maxWait for the sessions from
-// recentOf. Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
+// cachedRecent. Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
 func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	prices := s.options.Program.Prices()
 	if compare := sessionCompare(order, &prices); compare != nil && q.Session == "" {
 		if q.SearchesText() {
 			return store.SessionList{}, errOrderedSearch
 		}
-		recent, old, err := s.recentOf(c, q, maxWait)
+		recent, old, err := s.cachedRecent(c, q, maxWait)
 		if err == nil && old && len(recent.Sessions) == 0 {
 			err = errComputing
 		}
@@ -90,7 +90,7 @@ func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order strin
 	case q.SearchesText() && q.After == "":
 		l.Total = &store.Total{Sessions: shown, InRange: l.RowsRead}
 	case !q.SearchesText():
-		if recent, old, err := s.recentOf(c, q, maxWait); err == nil && (!old || len(recent.Sessions) > 0) {
+		if recent, old, err := s.cachedRecent(c, q, maxWait); err == nil && (!old || len(recent.Sessions) > 0) {
 			t := recent.Total(q)
 			t.Sessions, t.InRange = max(t.Sessions, shown), max(t.InRange, l.RowsRead) // the list may be newer than the count
 			l.Total = &t

@@ -11,7 +11,7 @@ import (
 
 func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 	b := newTab(t)
-	server := httptest.NewServer(sessionsOfThreeCosts(t))
+	server := httptest.NewServer(threeCostFixture(t))
 	t.Cleanup(server.Close)
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
 	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {

@@ -18,9 +18,9 @@ import (
 	"precept/store"
 )
 
-// sessionsOfThreeCosts returns a server with three sessions: cheap is the longest, dear costs most, and unpriced has an
+// threeCostFixture returns a server with three sessions: cheap is the longest, dear costs most, and unpriced has an
 // unpriced model.
-func sessionsOfThreeCosts(t *testing.T) *fixture {
+func threeCostFixture(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
 	for i, name := range []string{"cheap", "dear", "unpriced"} {
@@ -41,8 +41,8 @@ func sessionsOfThreeCosts(t *testing.T) *fixture {
 }
 
 // A session without a known cost comes last, whether the list begins with the highest or the lowest cost.
-func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
-	f := sessionsOfThreeCosts(t)
+func TestSessionsSortByCostAndDuration(t *testing.T) {
+	f := threeCostFixture(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
 	for order, want := range map[string]string{
 		"costliest": "dear cheap unpriced", "cheapest": "cheap dear unpriced", "longest": "cheap dear unpriced", "shortest": "unpriced dear cheap",
@@ -66,8 +66,8 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 	}
 }
 
-func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
-	f := sessionsOfThreeCosts(t)
+func TestColumnHeadingsSortSessions(t *testing.T) {
+	f := threeCostFixture(t)
 	for target, links := range map[string][]string{
 		"/sessions?agent=coder":                 {`href="/sessions?agent=coder&order=costliest" aria-label="Sort by cost, costliest first"`, `order=longest" aria-label`},
 		"/sessions?agent=coder&order=costliest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
@@ -83,7 +83,7 @@ func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 
 // With a text search, the sessions page keeps the newest sessions first, and says why.
 func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
-	f := sessionsOfThreeCosts(t)
+	f := threeCostFixture(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
 		t.Error("a text search with order=costliest does not name the order and the reason")
 	}
@@ -95,7 +95,7 @@ func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 }
 
 // The total is a lower bound unless all sessions in the range are known.
-func TestListOfSessionsStatesItsTotal(t *testing.T) {
+func TestSessionsPageStatesTheTotal(t *testing.T) {
 	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
 	for _, c := range []struct {
 		target   string
@@ -138,7 +138,7 @@ func (l fakeSessionList) Recent(context.Context, string, time.Time, time.Time) (
 	return l.recent, nil
 }
 
-func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
+func TestNavigationKeepsSessionFilters(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
 	for _, c := range []struct {
@@ -174,7 +174,7 @@ func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 }
 
 // A filter by one of the compared agents would leave the other side empty.
-func TestComparisonFilteredByAgentComparesThatAgentWithAnother(t *testing.T) {
+func TestComparisonFilteredByAgentAddsAnotherAgent(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {
 		var c Comparison

@@ -51,13 +51,13 @@ func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 		keys = append(keys, r.Key)
 	}
 	if name := p.oneOf("range", keys); name != "" {
-		return boundsOf(name, now.In(zone))
+		return rangeBounds(name, now.In(zone))
 	}
 	return since, until
 }
 
-// boundsOf returns a named range; until is zero if it ends now.
-func boundsOf(name string, now time.Time) (since, until time.Time) {
+// rangeBounds returns a named range; until is zero if it ends now.
+func rangeBounds(name string, now time.Time) (since, until time.Time) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch name {
 	case "today":
@@ -89,7 +89,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	l, err := s.listSessions(c, q, order, maxWait)
 	for i := range l.Sessions {
-		if holderOf(c).role == viewer {
+		if requestHolder(c).role == viewer {
 			l.Sessions[i].Task = ""
 		}
 	}
@@ -115,15 +115,15 @@ type recentKey struct {
 func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, error) {
 	since, until := k.Since, k.Until
 	if k.Range != "" {
-		since, until = boundsOf(k.Range, s.options.Now().In(time.FixedZone("", k.Zone)))
+		since, until = rangeBounds(k.Range, s.options.Now().In(time.FixedZone("", k.Zone)))
 	}
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns sessions for facets and comparisons. recentOf waits at most maxWait for a first read, as
+// cachedRecent returns sessions for facets and comparisons. cachedRecent waits at most maxWait for a first read, as
 // sharedCache.get does. old reports that the sessions are older than the cache allows, usually because a newer read has
 // not finished.
-func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
+func (s *Server) cachedRecent(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
 		p := params{c: c}
@@ -134,7 +134,7 @@ func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Du
 }
 
 func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, old bool, err error) {
-	r, old, err := s.recentOf(c, q, maxWait)
+	r, old, err := s.cachedRecent(c, q, maxWait)
 	if err != nil {
 		return f, old, err
 	}

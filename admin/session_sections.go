@@ -119,7 +119,7 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 	row := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
 		h.Class("about"),
-		row("Name", untrustedText(nameOf(x))), row("Id", code(x.ID)), row("Recognised by", untrustedText(x.Method)), row("Tenant", untrustedText(x.Tenant)),
+		row("Name", untrustedText(sessionName(x))), row("Id", code(x.ID)), row("Recognised by", untrustedText(x.Method)), row("Tenant", untrustedText(x.Tenant)),
 		g.If(len(x.Tags) > 0, row("Tags", g.Map(x.Tags, func(tag string) g.Node {
 			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), untrustedText(tag)), space()}
 		}))),

@@ -56,7 +56,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 
 // entryNode returns a message or a call; long text is folded.
 func entryNode(e *store.Entry) g.Node {
-	class, label := authorOf(e)
+	class, label := entryAuthor(e)
 	text := e.Text
 	if e.Kind == store.KindBlock {
 		text = strings.TrimRight(text, "\n")
@@ -80,7 +80,7 @@ func entryNode(e *store.Entry) g.Node {
 	)
 }
 
-func authorOf(e *store.Entry) (class, label string) {
+func entryAuthor(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
 		return e.Kind, ifElse(e.Loop, "loop warning, inserted by precept", "inserted by precept")
@@ -114,8 +114,8 @@ func firstLine(text string) string {
 	return truncateChars(text, 90)
 }
 
-// nameOf returns a session's name, or else the id.
-func nameOf(x *store.SessionItem) string {
+// sessionName returns a session's name, or else the id.
+func sessionName(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID
 	}

@@ -34,7 +34,7 @@ type browserSession struct {
 
 // login is a browser's login, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // proofOf the cookie and the token; removing the token ends the login
+	proof     [sha256.Size]byte // loginProof the cookie and the token; removing the token ends the login
 	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
 	notice    notice // for the next page
@@ -51,9 +51,9 @@ func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
-// proofOf returns an HMAC of a token's digest, keyed by a cookie. Without the cookie, nobody can use the proof to check
-// a guessed token.
-func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
+// loginProof returns an HMAC of a token's digest, keyed by a cookie. Without the cookie, nobody can use the proof to
+// check a guessed token.
+func loginProof(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))
 	m.Write(token[:])
@@ -61,7 +61,7 @@ func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	return proof
 }
 
-func csrfOf(cookie string) string {
+func csrfToken(cookie string) string {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("csrf"))
 	return hex.EncodeToString(m.Sum(nil))
@@ -95,7 +95,7 @@ func (s *loginStore) create(token [sha256.Size]byte) (string, error) {
 	defer s.mu.Unlock()
 	s.makeRoom()
 	now := s.now()
-	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(maxLoginAge)}
+	s.byID[sha256.Sum256([]byte(id))] = &login{proof: loginProof(id, token), usedAt: now, expiresAt: now.Add(maxLoginAge)}
 	return id, nil
 }
 
@@ -118,7 +118,7 @@ func (s *loginStore) get(cookie string) (*browserSession, bool) {
 	if !ok || !x.isValid(s.now()) {
 		return nil, false
 	}
-	return &browserSession{id, csrfOf(cookie), x.proof}, true
+	return &browserSession{id, csrfToken(cookie), x.proof}, true
 }
 
 // recordUse stores a use at most once in usedEvery. The next login or logout reports a failed write.

@@ -167,7 +167,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	}
 }
 
-func TestLoginIsValidUntilItsEnd(t *testing.T) {
+func TestLoginIsValidUntilItExpires(t *testing.T) {
 	now := loginTime()
 	for name, tc := range map[string]struct {
 		used, until time.Duration // both times are relative to now
@@ -211,7 +211,7 @@ func TestConcurrentLoginsAreStored(t *testing.T) {
 		all.Go(func() {
 			cookie := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil).Cookies()[0]
 			if cookies[i] = cookie; i%2 == 1 {
-				f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrfOf(cookie.Value)) })
+				f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrfToken(cookie.Value)) })
 			}
 		})
 	}

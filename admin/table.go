@@ -17,7 +17,7 @@ import (
 // trueEffects returns a lesson's true effect on the reward; nil outside the demo.
 type trueEffects func(slug string) (float64, bool)
 
-func (t trueEffects) effectOf(slug string) *float64 {
+func (t trueEffects) bySlug(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
 			return &x
@@ -40,18 +40,18 @@ type effectTable struct {
 func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom float64, trueEffects trueEffects) effectTable {
 	t := effectTable{report: r, rows: rows, hasTotalRow: hasTotalRow, trueEffects: trueEffects}
 	var effects []*effect
-	var known []float64
+	var drawnTrueEffects []float64
 	if hasTotalRow {
 		effects = append(effects, globalEffect(&r.Global))
 	}
 	for _, l := range rows {
 		effects = append(effects, rowEffect(l))
 		t.refusals = t.refusals || l.RefusedWith+l.RefusedWithout > 0
-		if x := trueEffects.effectOf(l.Slug); x != nil {
-			known = append(known, *x)
+		if x := trueEffects.bySlug(l.Slug); x != nil {
+			drawnTrueEffects = append(drawnTrueEffects, *x)
 		}
 	}
-	t.axis = fitAxis(effects, known, zoom)
+	t.axis = fitAxis(effects, drawnTrueEffects, zoom)
 	return t
 }
 
@@ -94,8 +94,8 @@ func (t *effectTable) headings(f frame, sortable bool) []g.Node {
 
 func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	value, note := effectText(l)
-	a, e, trueEffect := advise(l), rowEffect(l), t.trueEffects.effectOf(l.Slug)
-	name := g.Group{h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)), g.If(l.State != "", smallLine(g.Text(stateOf(l))))}
+	a, e, trueEffect := advise(l), rowEffect(l), t.trueEffects.bySlug(l.Slug)
+	name := g.Group{h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)), g.If(l.State != "", smallLine(g.Text(rowState(l))))}
 	injected, withheld := f.armLink(l.NInjected, l.Slug, store.FateInjected), f.armLink(l.NWithheld, l.Slug, store.FateWithheld)
 	progress, tokens := overTime(l), countText(l.Tokens)
 	if isTotal {

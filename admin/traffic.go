@@ -116,10 +116,10 @@ func (t *TrafficSum) setAggregates() {
 
 func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status] }
 
-// trafficOf returns the selected sessions' traffic. Hours and days begin in zone.
-func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
+// computeTraffic returns the selected sessions' traffic. Hours and days begin in zone.
+func computeTraffic(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
 	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
-	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
+	models, agents, priceSession := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
 	if len(r.Sessions) > 0 {
 		t.setBuckets(r, q, now, zone)
 	}
@@ -128,7 +128,7 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 		if x.Started.Before(t.Since) || !x.Started.Before(t.Until) || !q.Selects(x) {
 			continue
 		}
-		cost := costOf(x)
+		cost := priceSession(x)
 		t.Sum.add(x, cost)
 		n, _ := slices.BinarySearchFunc(t.Buckets, x.Started, func(b TrafficBucket, at time.Time) int {
 			return ifElse(at.Before(b.Until), 1, -1)

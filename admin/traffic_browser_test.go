@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-func TestBrowserClickOnBarOpensItsSessions(t *testing.T) {
+func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 	b := newTab(t)
 	server := httptest.NewServer(withTraffic(t))
 	t.Cleanup(server.Close)

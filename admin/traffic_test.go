@@ -39,7 +39,7 @@ func withTraffic(t *testing.T) *fixture {
 	} {
 		k.addSession(t, s.name, s.turns, func(r *sessionpkg.Record, exchanges []sample.Exchange) {
 			r.Identity.Tenant, r.Identity.Agent, r.Identity.Model, r.Facts = s.tenant, s.agent, s.model, s.facts
-			r.Identity.ID = sessionpkg.IDOf(s.tenant, sessionpkg.NamespaceSession, s.name)
+			r.Identity.ID = sessionpkg.NamedID(s.tenant, sessionpkg.NamespaceSession, s.name)
 			r.Identity.Seen = r.Identity.Started.Add(time.Duration(i+1) * time.Minute)
 			r.Thread.Used = trial.Usage{Input: int64(1000 * (i + 1)), Cached: 500}
 			for n := range exchanges {
@@ -137,7 +137,7 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 }
 
 // Links keep the page's filters, but not a text search.
-func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
+func TestTrafficLinksListSessions(t *testing.T) {
 	f := withTraffic(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
 		root, err := html.Parse(strings.NewReader(get(t, f, target, http.StatusOK)))
@@ -217,7 +217,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 		if c.since > 0 {
 			q.Since = trafficNow.Add(-c.since)
 		}
-		x := trafficOf(&r, &q, &Prices{}, trafficNow, zone)
+		x := computeTraffic(&r, &q, &Prices{}, trafficNow, zone)
 		inBuckets := 0
 		for i, b := range x.Buckets {
 			inBuckets += b.Sum.Sessions
@@ -236,7 +236,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 	}
 }
 
-func TestTrafficPageStatesThatOldSessionsAreNotCounted(t *testing.T) {
+func TestTrafficPageNamesUncountedOldSessions(t *testing.T) {
 	oldest := trafficNow.Add(-90 * time.Minute)
 	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), ErrorKinds: []string{"upstream-529"}}}, OldestStart: oldest}
 	all := store.Recent{Sessions: some.Sessions, OldestStart: oldest, Complete: true}

@@ -38,9 +38,9 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// stateOf returns the state of the row's lesson. "trial, ended" is a finished planned trial, used like an active lesson
-// until a person decides.
-func stateOf(l *report.Row) string {
+// rowState returns the state of the row's lesson. "trial, ended" is a finished planned trial, used like an active
+// lesson until a person decides.
+func rowState(l *report.Row) string {
 	if l.State == string(lesson.Trial) && l.Trial == "ended" {
 		return "trial, ended"
 	}

@@ -103,7 +103,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 }
 
 // A lesson could hide an instruction in invisible characters.
-func TestEscapeHiddenReplacesInvisibleCharactersByTheirNames(t *testing.T) {
+func TestEscapeHiddenNamesInvisibleCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",
 		"zero\u200bwidth": "zero‹U+200B›width", "right\u202eto left": "right‹U+202E›to left", "soft\u00adhyphen": "soft‹U+00AD›hyphen",

@@ -34,7 +34,7 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 	}
 }
 
-func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
+func TestDemoOverviewShowsTrueEffects(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
@@ -57,7 +57,7 @@ func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	}
 }
 
-func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
+func TestOverviewWarnsAboutBrokenExperiment(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))

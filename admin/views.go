@@ -158,7 +158,7 @@ func (v *View) check() error {
 }
 
 func (v *View) filters() url.Values {
-	q, _ := url.ParseQuery(v.Query) // no error: filtersOf wrote the query
+	q, _ := url.ParseQuery(v.Query) // no error: onlyFilters wrote the query
 	return q
 }
 
@@ -168,8 +168,8 @@ func (v *View) isTextSearch() bool {
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 
-// filtersOf returns the filters in a query, without other keys such as "page".
-func filtersOf(q url.Values) url.Values {
+// onlyFilters returns the filters in a query, without other keys such as "page".
+func onlyFilters(q url.Values) url.Values {
 	out := url.Values{}
 	for _, key := range sessionFilters() {
 		if value := q.Get(key); value != "" {
@@ -181,8 +181,8 @@ func filtersOf(q url.Values) url.Values {
 
 // viewsFor returns the visible views; viewers do not see views that search conversations.
 func (s *Server) viewsFor(c echo.Context) ([]View, error) {
-	list, err := s.views.list(c.Request().Context(), tenantOf(c))
-	if holderOf(c).role == viewer {
+	list, err := s.views.list(c.Request().Context(), queryTenant(c))
+	if requestHolder(c).role == viewer {
 		list = slices.DeleteFunc(list, func(w View) bool { return w.isTextSearch() })
 	}
 	return list, storeError(err)

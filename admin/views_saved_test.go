@@ -156,7 +156,7 @@ func fill(r *http.Request, form url.Values) {
 }
 
 // After a refused change, the next page shows the current name and filters.
-func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
+func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
 	at := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-func TestSessionsAndSamplesAPIsFilterAndRefuseInvalidFilters(t *testing.T) {
+func TestSessionAndSampleFiltersAreValidated(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	sessions.addSessionWithMarkup(t)
 	for _, name := range []string{"a", "bb", "ccc"} {

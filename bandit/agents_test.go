@@ -41,7 +41,7 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 	}
 }
 
-func TestOpenSessionsOfAgentsBeyondLimitShareBaseline(t *testing.T) {
+func TestOpenSessionsBeyondAgentLimitShareBaseline(t *testing.T) {
 	c := bandit.New()
 	for i := range 40 {
 		a := &trial.Assignment{Decided: true, Category: fmt.Sprintf("agent-%d|gpt|m", i), Model: "gpt", Base: 0.5}

@@ -28,7 +28,7 @@ func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 
 // posterior returns the belief from an arm's evidence, which the given function computes. withOpen also counts picks in
 // open sessions towards a planned trial.
-func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
+func (c *Chooser) posterior(k Action, readEvidence evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {
 		c.mu.RLock()
@@ -38,7 +38,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.priors.update(c.armEvidence(k.Arm, evidenceOfArm), c.prior(k, evidenceOfArm))
+	b := c.priors.update(c.armEvidence(k.Arm, readEvidence), c.prior(k, readEvidence))
 	return Posterior{
 		Mean: b.mean, Var: b.variance, MatchEffect: b.match, Proven: progress.Proven, TrialEnded: progress.TrialEnded,
 		Benched: b.isBenched(),
@@ -81,38 +81,38 @@ func (c *Chooser) MeanBefore(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	evidenceBefore := func(a *arm, t *ageWeights) evidence {
-		return evidenceOf(weightedSums(a.appendBuckets(nil), newAgeWeights(0, day, t.halfLife), day))
+		return newEvidence(weightedSums(a.appendBuckets(nil), newAgeWeights(0, day, t.halfLife), day))
 	}
 	return c.priors.update(c.armEvidence(k.Arm, evidenceBefore), c.prior(k, (*arm).counted)).mean
 }
 
 // The caller holds mu.
-func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
+func (c *Chooser) armEvidence(k trial.Arm, readEvidence evidenceFunc) evidence {
 	a := c.find(k)
 	if a == nil {
 		return evidence{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return evidenceOfArm(a, c.ageWeights)
+	return readEvidence(a, c.ageWeights)
 }
 
 // prior returns an action's prior mean effect. An edited text, and a lesson that supersedes another, start from half
 // the old lesson's mean. The result is always positive, because a lesson without an expected gain would never be tried.
 // The caller holds mu.
-func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
+func (c *Chooser) prior(k Action, readEvidence evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(k.Confidence)
-	parent, floor := c.previousArm(k), minPrior
+	parent, floor := c.previousArm(k), minPriorMean
 	if parent == "" {
 		parent = k.Parent
 	}
 	if parent != "" && parent.Slug() != k.Slug {
-		floor = minMu0
+		floor = minMeanEffect
 	}
 	if parent == "" || parent == k.Arm {
 		return newLessonMean
 	}
-	return math.Max(floor, c.priors.update(c.armEvidence(parent, evidenceOfArm), newLessonMean).mean/2)
+	return math.Max(floor, c.priors.update(c.armEvidence(parent, readEvidence), newLessonMean).mean/2)
 }
 
 // previousArm returns the arm for the lesson's previous text: the arm with the same slug and the latest first use

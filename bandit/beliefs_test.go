@@ -64,7 +64,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 }
 
 // PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
-func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
+func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals in turned become negative, those in mixed alternate
 	for i := range 20 {
@@ -93,7 +93,7 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 }
 
 // A successor is a lesson that supersedes its parent.
-func TestMeanBeforeOfSuccessorDependsOnlyOnCounters(t *testing.T) {
+func TestSuccessorMeanBeforeDependsOnlyOnCounters(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
 	successor := lesson("successor")

@@ -12,10 +12,10 @@ import (
 //
 // The report is unaffected: it keeps every session.
 const (
-	changeSpread   = 3.5  // standard errors; large, because each arm is tested many times
-	changeShift    = 0.04 // in reward units; a smaller change may come from expectations that are still being learned
-	changeSessions = 30   // minimum sessions with the lesson, before and after the change
-	changeKeep     = 0.05 // weight for the evidence before the change point
+	minChangeDeviations = 3.5  // standard errors; large, because each arm is tested many times
+	minChangeShift      = 0.04 // in reward units; a smaller change may come from expectations that are still being learned
+	minChangeSessions   = 30   // minimum sessions with the lesson, before and after the change
+	oldEvidenceWeight   = 0.05 // weight for the evidence before the change point
 )
 
 // At first, an arm takes a snapshot every 50 rewarded injections. Each time the list is full, every second snapshot is
@@ -61,14 +61,14 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 		}
 	}
 	n, s := float64(total[iN1])/trial.FixedScale, float64(total[iS1])/trial.FixedScale
-	best := changeSpread
+	best := minChangeDeviations
 	consider := func(t *snapshot) {
 		nBefore, sBefore := fromFixed(t.sums[iN1]), fromFixed(t.sums[iS1])
-		if nBefore < changeSessions || n-nBefore < changeSessions {
+		if nBefore < minChangeSessions || n-nBefore < minChangeSessions {
 			return
 		}
 		shift := math.Abs((s-sBefore)/(n-nBefore) - sBefore/nBefore)
-		if z := shift / math.Sqrt(startSigma2*(1/nBefore+1/(n-nBefore))); shift > changeShift && z > best {
+		if z := shift / math.Sqrt(startRewardVariance*(1/nBefore+1/(n-nBefore))); shift > minChangeShift && z > best {
 			best, point, found = z, *t, true
 		}
 	}

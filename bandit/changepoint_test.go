@@ -74,7 +74,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 }
 
-func TestNumberOfSnapshotsIsLimited(t *testing.T) {
+func TestSnapshotCountIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.FixedScale), delta("a@1", "s1", int32(i/3000), 1)})

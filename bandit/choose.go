@@ -126,11 +126,11 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 }
 
 type candidate struct {
-	action    Action
-	posterior Posterior
-	score     float64
-	isProbe   bool // benched, and picked in the share of sessions for probes
-	unseen    bool // the evidence comes from other models only, and Config.Retest withholds the full share
+	action      Action
+	posterior   Posterior
+	score       float64
+	isProbe     bool // benched, and picked in the share of sessions for probes
+	modelUnseen bool // the evidence comes from other models only, and Config.Retest withholds the full share
 }
 
 func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior.TrialEnded }

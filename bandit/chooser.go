@@ -80,7 +80,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		_, ok := findPosition(&d)
 		return ok
 	}
-	switch kind := kindOf(scope); kind {
+	switch kind := parseScopeKind(scope); kind {
 	case otherKind:
 	case armKind:
 		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, known)); a != nil {
@@ -91,8 +91,8 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		defer c.mu.Unlock()
 		targets := [][]int64{c.tenant[:]}
 		if kind == categoryKind {
-			targets = [][]int64{c.category(categoryOf(scope)).closed[:], c.allCategories.closed[:], c.cell(scope)[:]}
-			c.addAgent(factsOf(scope)[factAgent])
+			targets = [][]int64{c.category(cellCategory(scope)).closed[:], c.allCategories.closed[:], c.cell(scope)[:]}
+			c.addAgent(parseFacts(scope)[factAgent])
 		}
 		for i := range ds {
 			if pos, ok := findPosition(&ds[i]); ok {
@@ -136,7 +136,7 @@ func (c *Chooser) link(a *arm) {
 	c.arms[slug] = a
 }
 
-func (c *Chooser) everyArm() iter.Seq[*arm] {
+func (c *Chooser) allArms() iter.Seq[*arm] {
 	return func(yield func(*arm) bool) {
 		for _, a := range c.arms {
 			for ; a != nil; a = a.next {
@@ -174,7 +174,7 @@ func (c *Chooser) Clone() *Chooser {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out.ageWeights, out.priors, out.tenant = c.ageWeights, c.priors, c.tenant
-	for a := range c.everyArm() {
+	for a := range c.allArms() {
 		out.link(a.clone())
 	}
 	for k, b := range c.categories {

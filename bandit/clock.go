@@ -21,10 +21,10 @@ type ageWeights struct {
 }
 
 // horizon is the age, in half-lives, beyond which evidence has no weight; the exact weight would be below a thousandth.
-// The weight table ends after maxTable days, because every tenant has one.
+// The weight table ends after weightTableDays days, because every tenant has one.
 const (
-	horizon  = 10
-	maxTable = 128
+	maxHalfLives    = 10
+	weightTableDays = 128
 )
 
 func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
@@ -32,7 +32,7 @@ func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 		halfLife = minHalfLife
 	}
 	halfLife = math.Min(halfLife, maxHalfLife)
-	t := &ageWeights{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, maxTable)}
+	t := &ageWeights{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, weightTableDays)}
 	for age := range t.weights {
 		t.weights[age] = math.Exp2(-float64(age) / halfLife)
 	}
@@ -46,9 +46,9 @@ func (c *ageWeights) weight(day int32) float64 {
 	switch {
 	case age <= 0:
 		return 1
-	case age < maxTable:
+	case age < weightTableDays:
 		return c.weights[age]
-	case float64(age) > horizon*c.halfLife:
+	case float64(age) > maxHalfLives*c.halfLife:
 		return 0
 	}
 	return math.Exp2(-float64(age) / c.halfLife)

@@ -30,7 +30,7 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 }
 
 // A proof of harm is no conclusion: a harmful lesson keeps the full withheld share.
-func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
+func TestHoldoutProveLastsUntilConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
 		what   string

@@ -159,7 +159,7 @@ func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 	}
 }
 
-func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
+func TestSuccessorInheritsHalfTheParentMean(t *testing.T) {
 	c := bandit.New()
 	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.FixedScale), delta("old@1", "s1", 1, 400*trial.FixedScale), delta("old@1", "nu", 1, 4000*trial.FixedScale)}
 	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.FixedScale), delta("bad@1", "s1", 1, -400*trial.FixedScale), delta("bad@1", "nu", 1, 4000*trial.FixedScale)}
@@ -203,11 +203,11 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 // The chooser uses the new priors only after SetPriors.
 func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	c := bandit.New()
-	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
+	if p := c.Refit(); p.Version != 1 || p.MeanEffect != 0.01 || !almostEqual(p.EffectVariance, 0.0016) || !almostEqual(p.MatchVariance, 0.01) {
 		t.Errorf("without lessons: priors = %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.FixedScale), delta("few@1", "s1", 0, 4*trial.FixedScale)})
-	if p := c.Refit(); p.Mu0 != 0.01 {
+	if p := c.Refit(); p.MeanEffect != 0.01 {
 		t.Errorf("after four injected picks: priors = %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
@@ -215,7 +215,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.FixedScale), delta(arm, "s1", 0, 60*trial.FixedScale), delta(arm, "nu", 0, 1000*trial.FixedScale)})
 	}
 	p := c.Refit()
-	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
+	if p.MeanEffect < 0.03 || p.MeanEffect > 0.06 || p.EffectVariance > 0.0016 || p.EffectVariance < 0.0002 || p.MatchVariance > 0.01 || p.MatchVariance < 0.0005 {
 		t.Errorf("40 lessons with 6-point effect: priors = %+v, want Mu0 in [0.03, 0.06], T02 in [0.0002, 0.0016], W2 in [0.0005, 0.01]", p)
 	}
 	if c.Priors().Version != 0 {
@@ -225,7 +225,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	if c.Priors() != p {
 		t.Errorf("after SetPriors: priors = %+v, want %+v", c.Priors(), p)
 	}
-	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
+	c.SetPriors(bandit.Priors{MeanEffect: math.NaN(), EffectVariance: -1, MatchVariance: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
 		t.Errorf("after invalid priors: %+v, want the defaults", got)
 	}
@@ -239,11 +239,11 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	}
 	add(1000, trial.FieldRewarded, 1)
 	add(1000, "res2", 0.02)
-	if got := c.Refit().Sigma2; got != 0.24 {
+	if got := c.Refit().RewardVariance; got != 0.24 {
 		t.Errorf("binary rewards: Sigma2 = %v, want 0.24", got)
 	}
 	add(900, "graded", 1)
-	if got := c.Refit().Sigma2; !almostEqual(got, 0.02) {
+	if got := c.Refit().RewardVariance; !almostEqual(got, 0.02) {
 		t.Errorf("graded rewards: Sigma2 = %v, want 0.02", got)
 	}
 }

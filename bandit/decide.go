@@ -81,13 +81,14 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 // startBase is the assumed mean reward in a category without sessions. It weighs as much as baseWeight sessions.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect (how much harder or easier sessions with the match are) that enters a session's
-// expected reward. Several lessons often match in one session because of the same difficulty. With the full effects,
-// the difficulty would count several times, and the next sessions' residuals would overshoot. With late rewards the
-// oscillation grows until the chooser is no better than chance, even if only a tenth of all sessions are open.
+// matchDamping is the part of a match effect (how much harder or easier sessions with the match are) that enters a
+// session's expected reward. Several lessons often match in one session because of the same difficulty. With the full
+// effects, the difficulty would count several times, and the next sessions' residuals would overshoot. With late
+// rewards the oscillation grows until the chooser is no better than chance, even if only a tenth of all sessions are
+// open.
 //
 // The report is unaffected, because an effect is unbiased for any centre that is fixed before the random decision.
-const damping = 0.65
+const matchDamping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
@@ -107,14 +108,14 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 			fresh = make([]candidate, 0, len(actions))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(damping * k.posterior.MatchEffect)})
+		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(matchDamping * k.posterior.MatchEffect)})
 	}
 	if isFirst && len(fresh)+len(forced) > 0 {
 		// The centre is frozen at the first match or the first loop. An injection may cause a later match, which would
 		// bias the comparison between treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expectedEffects(a)
-		a.Centre = trial.Round(clip(a.Base+del, clipLo, clipHi))
+		a.Centre = trial.Round(clip(a.Base+del, minCentre, maxCentre))
 	}
 	return fresh, forced
 }
@@ -138,7 +139,7 @@ func flipPicks(
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
-		k.unseen = cfg.Retest && cfg.holdoutEpsilon(&k.posterior) < cfg.Epsilon && b.IsModelUnseen(k.action.Arm, a.Model)
+		k.modelUnseen = cfg.Retest && cfg.holdoutEpsilon(&k.posterior) < cfg.Epsilon && b.IsModelUnseen(k.action.Arm, a.Model)
 		a.Flip(cfg.Salt, session, trial.Pick{
 			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), MeanEffect: trial.Round(k.posterior.Mean), Tokens: k.action.Tokens,
 			Turn: turn, Trial: cfg.trialName(k),
@@ -158,7 +159,7 @@ func flipPicks(
 		}
 		p.Offset = trial.Round(offset)
 		// The centre eps m1 + (1-eps) m0, with m1 = m0 + m, gives z the smallest variance.
-		p.Centre = trial.Round(clip(offset+matchEffect+p.Eps*chosen[i].posterior.Mean, clipLo, clipHi))
+		p.Centre = trial.Round(clip(offset+matchEffect+p.Eps*chosen[i].posterior.Mean, minCentre, maxCentre))
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }
@@ -173,7 +174,7 @@ func (c Config) epsilon(k *candidate) float64 {
 		return 0
 	case k.isProbe:
 		return probeEpsilon
-	case k.unseen:
+	case k.modelUnseen:
 		return c.Epsilon
 	}
 	return c.holdoutEpsilon(&k.posterior)
@@ -214,5 +215,6 @@ func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	})
 }
 
-// clipLo and clipHi bound a reward's centre. Within these bounds, the factors 1 + lambda z in an e-value are positive.
-const clipLo, clipHi = 0.05, 0.95
+// minCentre and maxCentre bound a reward's centre. Within these bounds, the factors 1 + lambda z in an e-value are
+// positive.
+const minCentre, maxCentre = 0.05, 0.95

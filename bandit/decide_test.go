@@ -185,7 +185,7 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 }
 
 // A benched lesson is expected to harm. A probe picks it rarely, and uses one slot.
-func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
+func TestBenchedSlotGoesToUncertainLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
 		"x": {Mean: -0.02, Var: 0.001, Benched: true}, "y": {Mean: -0.02, Var: 0.001, Benched: true},
@@ -227,7 +227,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 
 // Random draws of the effect are often above 0 for this lesson. A benched lesson (one that is expected to harm) is
 // still picked only by probes: random picks in about 2% of sessions.
-func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
+func TestBenchedLessonIsPickedInTwoPercentOfSessions(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
@@ -306,7 +306,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	}
 }
 
-func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
+func TestObjectiveDecidesLessonOrder(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
@@ -353,7 +353,7 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 }
 
 // An edit during the session causes no second match or pick.
-func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
+func TestSessionKeepsFirstLessonText(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)

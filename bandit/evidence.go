@@ -42,7 +42,7 @@ func (a *arm) history(t *ageWeights) evidence {
 	if point, changed := a.changePoint(buckets); changed {
 		early := sumsBefore(buckets, &point, t)
 		for f := range s {
-			s[f] -= (1 - changeKeep) * early[f]
+			s[f] -= (1 - oldEvidenceWeight) * early[f]
 		}
 	}
 	if a.local != nil {
@@ -50,5 +50,5 @@ func (a *arm) history(t *ageWeights) evidence {
 			s[f] += float64(a.local.provisional[f])
 		}
 	}
-	return evidenceOf(s)
+	return newEvidence(s)
 }

@@ -3,7 +3,7 @@ package bandit
 import "precept/bandit/trial"
 
 const (
-	Damping      = damping
+	Damping      = matchDamping
 	MaxShared    = maxUnitMatches
 	MaxSnapshots = maxSnapshots
 )

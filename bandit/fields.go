@@ -27,7 +27,7 @@ const (
 	globalKind
 )
 
-func kindOf(scope string) scopeKind {
+func parseScopeKind(scope string) scopeKind {
 	switch {
 	case scope == "":
 		return globalKind
@@ -83,7 +83,7 @@ var fields = map[string]position{
 
 func findPosition(d *trial.Delta) (pos position, ok bool) {
 	pos = fields[d.Key.Field]
-	return pos, pos.scope != otherKind && pos.scope == kindOf(d.Key.Scope)
+	return pos, pos.scope != otherKind && pos.scope == parseScopeKind(d.Key.Scope)
 }
 
 func fromFixed(v int64) float64 { return float64(v) / trial.FixedScale }

@@ -25,7 +25,7 @@ func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	}
 }
 
-func TestFadingEvidenceDropsLessonThatBecomesHarmful(t *testing.T) {
+func TestDiscountedEvidenceDropsHarmfulLesson(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
 	cfg, c := bandit.Config{K: 1, Epsilon: 0.2, Salt: "w"}, bandit.New()

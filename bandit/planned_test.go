@@ -10,9 +10,9 @@ import (
 )
 
 type rewardedSession struct {
-	name string
-	a    trial.Assignment
-	y    float64
+	name       string
+	assignment trial.Assignment
+	reward     float64
 }
 
 // trialSessions simulates n sessions with lesson a in a planned trial.
@@ -22,14 +22,14 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seededRand(seed)
 	var out []rewardedSession
 	for i := range n {
-		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
-		bandit.Decide(cfg, c, &s.a, s.name, []bandit.Action{k}, 1)
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		bandit.Decide(cfg, c, &s.assignment, s.name, []bandit.Action{k}, 1)
 		chance := 0.5
-		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {
+		if len(s.assignment.Picks) > 0 && s.assignment.Picks[0].Injected {
 			chance += effect
 		}
 		if r.Float64() < chance {
-			s.y = 1
+			s.reward = 1
 		}
 		out = append(out, s)
 	}
@@ -46,7 +46,7 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	c, rewarded := bandit.New(), 0
 	var provisional []bandit.Provisional
 	for i := range all {
-		if len(all[i].a.Picks) == 0 || rewarded == 60 {
+		if len(all[i].assignment.Picks) == 0 || rewarded == 60 {
 			continue
 		}
 		if c.Posterior(k).TrialEnded {
@@ -54,10 +54,10 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		}
 		rewarded++
 		if rewarded > 40 {
-			provisional = append(provisional, c.AddProvisional(&all[i].a, all[i].y, 1))
+			provisional = append(provisional, c.AddProvisional(&all[i].assignment, all[i].reward, 1))
 			continue
 		}
-		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
+		c.Add(all[i].assignment.TrialEntries(all[i].name, all[i].reward))
 	}
 	if chooser, counted, evaluated := c.Posterior(k).TrialEnded, c.PosteriorFromCounters(k).TrialEnded, c.TrialCounters().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
 		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, PosteriorFromCounters.TrialEnded = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)

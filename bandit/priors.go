@@ -13,11 +13,11 @@ const RefitEvery = 250
 // Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 and the variance T02.
 // The match effect is normal with mean 0 and variance W2.
 type Priors struct {
-	Version int64   `json:"version"`
-	Mu0     float64 `json:"mu0"`
-	T02     float64 `json:"t02"`
-	W2      float64 `json:"w2"`
-	Sigma2  float64 `json:"sigma2"` // reward variance around the model
+	Version        int64   `json:"version"`
+	MeanEffect     float64 `json:"mu0"`
+	EffectVariance float64 `json:"t02"`
+	MatchVariance  float64 `json:"w2"`
+	RewardVariance float64 `json:"sigma2"` // reward variance around the model
 
 	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
 
@@ -26,23 +26,23 @@ type Priors struct {
 
 // Starting values, used also for the pseudo-counts in a refit.
 const (
-	startMu0    = 0.01
-	startT02    = 0.04 * 0.04
-	startW2     = 0.1 * 0.1
-	startSigma2 = 0.24 // variance of a binary reward
+	startMeanEffect     = 0.01
+	startPriorVariance  = 0.04 * 0.04
+	startMatchVariance  = 0.1 * 0.1
+	startRewardVariance = 0.24 // variance of a binary reward
 
-	minMu0        = 0.01 // a refit never goes below the three minima
-	minT02        = 0.0002
-	minW2         = 0.0005
-	pseudoLessons = 10    // lessons with the starting values that a refit adds to the tenant's lessons
-	minPrior      = 0.001 // smallest prior mean; a lesson with 0 or less would never be tried
+	minMeanEffect    = 0.01 // a refit never goes below the three minima
+	minPriorVariance = 0.0002
+	minMatchVariance = 0.0005
+	pseudoLessons    = 10    // lessons with the starting values that a refit adds to the tenant's lessons
+	minPriorMean     = 0.001 // smallest prior mean; a lesson with 0 or less would never be tried
 
 	confidenceSlope = 0.04 // shift in the prior mean by the declared confidence
 )
 
 // DefaultPriors returns the priors for a tenant without history.
 func DefaultPriors() Priors {
-	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
+	return Priors{MeanEffect: startMeanEffect, EffectVariance: startPriorVariance, MatchVariance: startMatchVariance, RewardVariance: startRewardVariance}
 }
 
 // sanitize replaces unusable numbers, because other processes write the stored priors.
@@ -53,10 +53,10 @@ func (p Priors) sanitize() Priors {
 		}
 		return x
 	}
-	p.Mu0 = usableOr(p.Mu0, minMu0, startMu0)
-	p.T02 = usableOr(p.T02, minT02, startT02)
-	p.W2 = usableOr(p.W2, minW2, startW2)
-	p.Sigma2 = usableOr(p.Sigma2, 0.001, startSigma2)
+	p.MeanEffect = usableOr(p.MeanEffect, minMeanEffect, startMeanEffect)
+	p.EffectVariance = usableOr(p.EffectVariance, minPriorVariance, startPriorVariance)
+	p.MatchVariance = usableOr(p.MatchVariance, minMatchVariance, startMatchVariance)
+	p.RewardVariance = usableOr(p.RewardVariance, 0.001, startRewardVariance)
 	if !p.Regression.isUsable() {
 		p.Regression = nil
 	}
@@ -67,14 +67,14 @@ func (p Priors) mean(confidence float64) float64 {
 	if !(confidence >= 0 && confidence <= 1) {
 		confidence = 0.5
 	}
-	return math.Max(minPrior, p.Mu0+confidenceSlope*(confidence-0.5))
+	return math.Max(minPriorMean, p.MeanEffect+confidenceSlope*(confidence-0.5))
 }
 
 // evidence holds discounted counts (n1, n0, nu) and residual sums (s1, s0, su) for three groups of sessions: lesson
 // injected, lesson withheld, and match without a pick.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
-func evidenceOf(s [armFieldCount]float64) evidence {
+func newEvidence(s [armFieldCount]float64) evidence {
 	for f := range s {
 		s[f] /= trial.FixedScale
 	}
@@ -99,15 +99,15 @@ type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
 // update returns a linear model's posterior: with a match, the expected residual is the match effect, plus the effect
 // if the lesson was injected. The noise variance is Sigma2.
-func (p Priors) update(e evidence, mu0 float64) belief {
+func (p Priors) update(e evidence, priorMean float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su
 	// a, b and d are the posterior's precision matrix, with the match effect first; r0 and r1 are the right-hand side.
-	a := 1/p.W2 + (rest+e.n1)/p.Sigma2
-	b := e.n1 / p.Sigma2
-	d := 1/p.T02 + e.n1/p.Sigma2
-	r0 := (sum + e.s1) / p.Sigma2
-	r1 := mu0/p.T02 + e.s1/p.Sigma2
+	a := 1/p.MatchVariance + (rest+e.n1)/p.RewardVariance
+	b := e.n1 / p.RewardVariance
+	d := 1/p.EffectVariance + e.n1/p.RewardVariance
+	r0 := (sum + e.s1) / p.RewardVariance
+	r1 := priorMean/p.EffectVariance + e.s1/p.RewardVariance
 	det := a*d - b*b
 	return belief{
 		mean: (a*r1 - b*r0) / det, variance: a / det, match: (d*r0 - b*r1) / det, matchVariance: d / det,
@@ -120,20 +120,20 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))
-		mean := pseudoLessons * startMu0
+		mean := pseudoLessons * startMeanEffect
 		for i, e := range arms {
-			bs[i] = p.update(e, p.Mu0)
+			bs[i] = p.update(e, p.MeanEffect)
 			mean += bs[i].mean
 		}
 		k := float64(len(arms)) + pseudoLessons
-		p.Mu0 = math.Max(minMu0, mean/k)
-		t, w := pseudoLessons*startT02, pseudoLessons*startW2
+		p.MeanEffect = math.Max(minMeanEffect, mean/k)
+		t, w := pseudoLessons*startPriorVariance, pseudoLessons*startMatchVariance
 		for _, b := range bs {
-			t += (b.mean-p.Mu0)*(b.mean-p.Mu0) + b.variance
+			t += (b.mean-p.MeanEffect)*(b.mean-p.MeanEffect) + b.variance
 			w += b.match*b.match + b.matchVariance
 		}
-		p.T02 = math.Max(minT02, t/k)
-		p.W2 = math.Max(minW2, w/k)
+		p.EffectVariance = math.Max(minPriorVariance, t/k)
+		p.MatchVariance = math.Max(minMatchVariance, w/k)
 	}
 	p.Version++
 	return p

@@ -71,7 +71,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
 		if p.position.scope == categoryKind {
-			name := categoryOf(p.scope)
+			name := cellCategory(p.scope)
 			b := c.category(name)
 			b.provisional[p.position.index] += sign * p.value
 			if *b == (baseline{}) {
@@ -92,7 +92,7 @@ func (c *Chooser) Inherit(from *Chooser) {
 	c.measured.Inherit(from.measured)
 	from.mu.RLock()
 	defer from.mu.RUnlock()
-	for old := range from.everyArm() {
+	for old := range from.allArms() {
 		old.mu.Lock()
 		var local *localState
 		if old.local != nil {

@@ -42,7 +42,7 @@ func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	case n < cautionMinAlone:
 		return 0, 0
 	}
-	if trial.IntervalPValue((worse-better)/n, size, c.Priors().Sigma2, tightestAt) > cautionLevel {
+	if trial.IntervalPValue((worse-better)/n, size, c.Priors().RewardVariance, tightestAt) > cautionLevel {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)

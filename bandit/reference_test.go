@@ -24,10 +24,10 @@ func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 // specification. In a session with a match, the expected residual (reward less predicted reward) is the match effect,
 // plus the lesson's effect if the lesson was injected.
 func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, matchEffect, matchVariance float64) {
-	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
-	b := s.n1 / p.Sigma2
-	d := 1/p.T02 + s.n1/p.Sigma2
-	r0, r1 := (s.s0+s.su+s.s1)/p.Sigma2, mu0/p.T02+s.s1/p.Sigma2
+	a := 1/p.MatchVariance + (s.n0+s.nu+s.n1)/p.RewardVariance
+	b := s.n1 / p.RewardVariance
+	d := 1/p.EffectVariance + s.n1/p.RewardVariance
+	r0, r1 := (s.s0+s.su+s.s1)/p.RewardVariance, mu0/p.EffectVariance+s.s1/p.RewardVariance
 	det := a*d - b*b
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
@@ -81,7 +81,7 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 }
 
 // Refit uses the lessons with at least five injected picks, and ten pseudo-lessons at the default priors.
-func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
+func TestRefitMatchesThreeEMSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		var all []armSums
@@ -97,21 +97,21 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 		for range 3 {
 			mu0 := 10 * 0.01
 			for _, e := range all {
-				mean, _, _, _ := e.solve(want, want.Mu0)
+				mean, _, _, _ := e.solve(want, want.MeanEffect)
 				mu0 += mean
 			}
 			mu0 = max(0.01, mu0/k)
 			t02, w2 := 10*0.0016, 10*0.01
 			for _, e := range all {
-				mean, variance, matchEffect, matchVariance := e.solve(want, want.Mu0)
+				mean, variance, matchEffect, matchVariance := e.solve(want, want.MeanEffect)
 				t02, w2 = t02+(mean-mu0)*(mean-mu0)+variance, w2+matchEffect*matchEffect+matchVariance
 			}
-			want.Mu0, want.T02, want.W2 = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
+			want.MeanEffect, want.EffectVariance, want.MatchVariance = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
 		}
 		got := c.Refit()
-		assertNear(t, "mu0", got.Mu0, want.Mu0)
-		assertNear(t, "t02", got.T02, want.T02)
-		assertNear(t, "w2", got.W2, want.W2)
+		assertNear(t, "mu0", got.MeanEffect, want.MeanEffect)
+		assertNear(t, "t02", got.EffectVariance, want.EffectVariance)
+		assertNear(t, "w2", got.MatchVariance, want.MatchVariance)
 		if got.Version != 1 || c.Priors().Version != 0 {
 			t.Fatalf("Refit version = %d, version in use = %d, want 1 and 0", got.Version, c.Priors().Version)
 		}

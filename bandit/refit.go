@@ -26,7 +26,7 @@ func (c *Chooser) Priors() Priors {
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()
 	p = p.refit(es)
-	if r := fitRegression(c.sortedCells(), p.Sigma2); r != nil { // without the lock, which requests need
+	if r := fitRegression(c.sortedCells(), p.RewardVariance); r != nil { // without the lock, which requests need
 		p.Regression = r
 	}
 	return p.sanitize()
@@ -36,9 +36,9 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	p = c.priors
-	p.Sigma2 = c.rewardVariance()
+	p.RewardVariance = c.rewardVariance()
 	byKey := func(x, y *arm) int { return cmp.Compare(x.key, y.key) }
-	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // float sums depend on the order
+	for _, a := range slices.SortedFunc(c.allArms(), byKey) { // float sums depend on the order
 		a.mu.Lock()
 		e := a.discounted(c.ageWeights).nonNegative()
 		a.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.FixedScale || graded < 0.05*n {
-		return startSigma2
+		return startRewardVariance
 	}
 	return clip(float64(c.tenant[iSquares])/n, 0.01, 0.25)
 }

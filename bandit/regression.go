@@ -59,9 +59,9 @@ func toolsBand(n int) string {
 	return "4"
 }
 
-// categoryOf removes the bands for tools and hour, two digits, from the end of a cellScope. No category ends with a
+// cellCategory removes the bands for tools and hour, two digits, from the end of a cellScope. No category ends with a
 // digit, because its last part is the length class.
-func categoryOf(cell string) string {
+func cellCategory(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
 	if end <= len(categoryPrefix) || cell[end] != '|' || cell[end+2] != '|' || !isDigit(cell[end+1]) || !isDigit(cell[end+3]) {
@@ -72,9 +72,9 @@ func categoryOf(cell string) string {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// factsOf returns a cell's facts; an unknown fact is empty.
-func factsOf(cell string) (f [factCount]string) {
-	category := categoryOf(cell)
+// parseFacts returns a cell's facts; an unknown fact is empty.
+func parseFacts(cell string) (f [factCount]string) {
+	category := cellCategory(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryPrefix)
 	f[factAgent], f[factModel], f[factLength] = trial.CategoryParts(f[factCategory])
 	if rest, ok := strings.CutPrefix(cell, category+"|"); ok {
@@ -93,11 +93,11 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	}
 	counted := *a
 	counted.Category = c.withCountedAgent(a.Category)
-	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellScope(&counted))), true
+	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relativeReward(parseFacts(cellScope(&counted))), true
 }
 
-// relative returns the expected reward minus the tenant's mean.
-func (r *Regression) relative(facts [factCount]string) float64 {
+// relativeReward returns the expected reward minus the tenant's mean.
+func (r *Regression) relativeReward(facts [factCount]string) float64 {
 	y := r.Offset
 	for f, value := range facts {
 		y += r.Effects[factNames[f]][value]
@@ -139,7 +139,7 @@ func (c *Chooser) sortedCells() []cell {
 	for _, scope := range slices.Sorted(maps.Keys(sums)) {
 		v := sums[scope]
 		if n := fromFixed(v[iCN]); n > 0 {
-			out = append(out, cell{factsOf(scope), n, fromFixed(v[iCS])})
+			out = append(out, cell{parseFacts(scope), n, fromFixed(v[iCS])})
 		}
 	}
 	return out
@@ -163,16 +163,16 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 		return nil
 	}
 	mean := sum / n
-	columns, column := columnsOf(cells)
+	columns, column := frequentColumns(cells)
 	k := len(columns) + 1 // the first column is the offset
-	gram, moment := momentsOf(cells, column, mean, sigma2)
+	gram, moment := normalEquations(cells, column, mean, sigma2)
 	effects, variances := make([]float64, k), [factCount]float64{}
 	for f := range variances {
 		variances[f] = startEffectVariance
 	}
 	for range fitSteps {
 		a := slices.Clone(gram)
-		a[0] += 1 / startW2
+		a[0] += 1 / startMatchVariance
 		for i, key := range columns {
 			a[(i+1)*k+i+1] += 1 / variances[key.fact]
 		}
@@ -205,9 +205,9 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 	return r
 }
 
-// momentsOf returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each column
-// with one of the session's facts. r is the reward minus the mean, and sigma2 the reward variance.
-func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
+// normalEquations returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each
+// column with one of the session's facts. r is the reward minus the mean, and sigma2 the reward variance.
+func normalEquations(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
 	k := len(column) + 1
 	gram, moment = make([]float64, k*k), make([]float64, k)
 	for i := range cells {
@@ -232,9 +232,9 @@ type columnKey struct {
 	value string
 }
 
-// columnsOf returns a column for each frequent value, for facts with two values or more, in a fixed order. The numbers
-// start at 1, because 0 is the offset.
-func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
+// frequentColumns returns a column for each frequent value, for facts with two values or more, in a fixed order. The
+// numbers start at 1, because 0 is the offset.
+func frequentColumns(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	count := map[columnKey]float64{}
 	for i := range cells {
 		for f, value := range cells[i].facts {

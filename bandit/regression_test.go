@@ -122,7 +122,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 }
 
 // A store from an older version has only the category sums.
-func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
+func TestBaselineKeepsOlderStoreCategorySums(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})
 	a := sessionWithFacts("agent-0", 7, 0)

@@ -80,9 +80,9 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread returns the mean and the standard deviation over many estimates, and the share more than 1.96 standard errors
-// away from 0.
-func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
+// estimateSpread returns the mean and the standard deviation over many estimates, and the share more than 1.96 standard
+// errors away from 0.
+func (w runWorld) estimateSpread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(simulations) { //nolint:gosec // not negative
 		e, se := w.estimate(seed+1, coinsByRun, countedByRun)
@@ -96,7 +96,7 @@ func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, 
 }
 
 // A unit is a run with several member sessions. A lesson is injected for all members or withheld for all.
-func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
+func TestDecideSharedReturnsUnitPicks(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
@@ -141,7 +141,7 @@ func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 }
 
 // A member that matches an edited text gets no pick.
-func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
+func TestDecideSharedKeepsFirstLessonText(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
@@ -155,7 +155,7 @@ func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
 	}
 }
 
-func TestDecideSharedCountsWithheldPicksInBudget(t *testing.T) {
+func TestWithheldPicksUseSharedBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	newAction := func(slug string, size int) bandit.Action {

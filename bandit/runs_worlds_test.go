@@ -13,21 +13,21 @@ import (
 func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
-	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
+	if mean, _, _ := spilling.estimateSpread(plays, false, false); mean > 0.025 {
 		t.Errorf("randomization by session, spillover, true effect 10 points: measured %+.1f, want at most 2.5", 100*mean)
 	} else {
 		t.Logf("randomization by session, spillover, true effect 10 points: measured %+.1f", 100*mean)
 	}
-	if mean, _, _ := spilling.spread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
+	if mean, _, _ := spilling.estimateSpread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
 		t.Errorf("randomization by run, true effect 10 points: measured %+.1f, want 9 to 11", 100*mean)
 	} else {
 		t.Logf("randomization by run, true effect 10 points: measured %+.1f", 100*mean)
 	}
 	for _, share := range []float64{0, 0.3, 0.7} {
 		noEffect := runWorld{runs: 250, agents: 4, share: share}
-		_, sdSingle, _ := runWorld{runs: 1000, agents: 1, share: share}.spread(plays, true, true)
-		_, sd, byRun := noEffect.spread(plays, true, true)
-		_, _, bySession := noEffect.spread(plays, true, false)
+		_, sdSingle, _ := runWorld{runs: 1000, agents: 1, share: share}.estimateSpread(plays, true, true)
+		_, sd, byRun := noEffect.estimateSpread(plays, true, true)
+		_, _, bySession := noEffect.estimateSpread(plays, true, false)
 		deff := sd * sd / (sdSingle * sdSingle)
 		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); 95%% intervals without the true effect: by run %.1f%%, by session %.1f%%", share, deff, 1+3*share, 100*byRun, 100*bySession)
 		if want := 1 + 3*share; deff < 0.65*want || deff > 1.5*want {

@@ -15,11 +15,11 @@ func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, secti
 	}
 	from := len(a.Picks)
 	for _, p := range sections {
-		if known, ok := a.PickOf(p.Arm); ok {
+		if known, ok := a.PickByArm(p.Arm); ok {
 			earlier = append(earlier, known)
 			continue
 		}
-		p.Offset, p.Centre = a.Base, trial.Round(clip(a.Base, clipLo, clipHi))
+		p.Offset, p.Centre = a.Base, trial.Round(clip(a.Base, minCentre, maxCentre))
 		a.Flip(cfg.Salt, unit, p)
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)], earlier

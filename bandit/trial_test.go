@@ -9,7 +9,7 @@ import (
 )
 
 // After the trial, the lesson is picked and withheld like the others.
-func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
+func TestTrialKeepsHoldoutUntilWidthIsReached(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")

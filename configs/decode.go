@@ -25,11 +25,11 @@ type decoder struct {
 
 func (d *decoder) addFault(path string, n ast.Node, value, problem string) {
 	d.faults = append(d.faults, Fault{
-		Key: path, Value: value, Source: d.sourceOf(n), Problem: problem,
+		Key: path, Value: value, Source: d.nodeSource(n), Problem: problem,
 	})
 }
 
-func (d *decoder) sourceOf(n ast.Node) string {
+func (d *decoder) nodeSource(n ast.Node) string {
 	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
 	}
@@ -110,7 +110,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	if _, ok := n.(*ast.CommentGroupNode); ok {
 		return
 	}
-	d.sources[path] = d.sourceOf(n)
+	d.sources[path] = d.nodeSource(n)
 	switch v.Kind() {
 	case reflect.Struct:
 		if _, scalar := scalarText(n); scalar {

@@ -27,14 +27,14 @@ func StarterLessons() fs.FS {
 // Reference returns precept.yaml: every key with a comment and the default.
 func Reference() string { return reference }
 
-type doc struct {
-	usage string // comment above the key, as one line
-	text  string // default as written
+type keyDoc struct {
+	usage       string // comment above the key, as one line
+	defaultText string // default as written
 }
 
 // readDocs returns the documentation for each key, by path.
-func readDocs() map[string]doc {
-	out := map[string]doc{}
+func readDocs() map[string]keyDoc {
+	out := map[string]keyDoc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
 	if err != nil || len(file.Docs) == 0 {
 		return out // the tests parse the reference and report any error
@@ -43,15 +43,15 @@ func readDocs() map[string]doc {
 	return out
 }
 
-func collectDocs(out map[string]doc, prefix string, n ast.Node) {
+func collectDocs(out map[string]keyDoc, prefix string, n ast.Node) {
 	pairs, ok := n.(ast.MapNode)
 	if !ok {
 		return
 	}
 	for it := pairs.MapRange(); it.Next(); {
 		path := join(prefix, it.Key().String())
-		out[path] = doc{
-			usage: lastParagraph(it.KeyValue().GetComment()), text: strings.TrimSpace(sourceText(it.Value())),
+		out[path] = keyDoc{
+			usage: lastParagraph(it.KeyValue().GetComment()), defaultText: strings.TrimSpace(sourceText(it.Value())),
 		}
 		collectDocs(out, path, it.Value())
 	}

@@ -237,7 +237,7 @@ func TestSystemAgentsAcceptsPatternsTrueAndFalse(t *testing.T) {
 	}
 }
 
-func TestBrokenYAMLNamesItsLine(t *testing.T) {
+func TestBrokenYAMLNamesTheLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {
 		t.Fatalf("got %v, want one fault at p.yaml:3", err)
@@ -268,7 +268,7 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	}
 }
 
-func TestDecoderReadsTypesOfAllKeys(t *testing.T) {
+func TestDecoderReadsAllKeyTypes(t *testing.T) {
 	for _, f := range leafFields() {
 		d := &decoder{env: env(), sources: map[string]string{}}
 		v := reflect.New(f.typ).Elem()

@@ -29,7 +29,7 @@ func TestReferenceEqualsPreceptYAML(t *testing.T) {
 	}
 }
 
-func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
+func TestFlagAndVariableNamesAreUnique(t *testing.T) {
 	want := map[string]struct{ flag, env string }{
 		"listen":               {"listen", "PRECEPT_LISTEN"},
 		"admin.listen":         {"admin-listen", "PRECEPT_ADMIN_LISTEN"},
@@ -63,7 +63,7 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 	}
 }
 
-func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
+func TestUsageEqualsTheKeyComment(t *testing.T) {
 	for _, n := range KeyInfos() {
 		switch n.Path {
 		case "listen":

@@ -53,12 +53,12 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	if !ok {
 		t.Fatalf("got %v, want the faults in the file", err)
 	}
-	faultOf := map[string]configs.Fault{}
+	faultByKey := map[string]configs.Fault{}
 	for _, f := range faults {
-		if faultOf[f.Key].Key != "" {
+		if faultByKey[f.Key].Key != "" {
 			t.Errorf("key %s has two faults, want one", f.Key)
 		}
-		faultOf[f.Key] = f
+		faultByKey[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
 			t.Errorf("fault shows a password, want none: %s", f)
 		}
@@ -67,13 +67,13 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		}
 	}
 	for i, tc := range lines {
-		if f := faultOf[tc.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, tc.want) {
+		if f := faultByKey[tc.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, tc.want) {
 			t.Errorf("%s: fault in %s = %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
 	remedy := regexp.MustCompile(`write|must|there (is|are)|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
-		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
+		if f := faultByKey[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
 			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)
 		}
 	}

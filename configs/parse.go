@@ -65,7 +65,7 @@ func Parse(src Sources) (*Config, error) {
 	d.checkRoutes(c, &routes)
 	d.readVariables(c, env)
 	d.readFlags(c, src.Flags)
-	d.derive(c, env)
+	d.setDerivedKeys(c, env)
 	d.reportMisspelt(src.EnvNames, env, used)
 	v := &validator{config: c, sources: d.sources, decoderFaults: d.faults, checkRedisURL: src.CheckRedisURL}
 	v.run()
@@ -219,10 +219,10 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	}
 }
 
-// derive sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and OPENAI_BASE_URL. The
-// key "upstream" serves all routes; without this key, a single entry in upstreams serves all routes without an
-// upstream.
-func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
+// setDerivedKeys sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and
+// OPENAI_BASE_URL. The key "upstream" serves all routes; without this key, a single entry in upstreams serves all
+// routes without an upstream.
+func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
 		d.source = "PRECEPT_ADMIN_TOKEN"

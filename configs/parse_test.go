@@ -84,7 +84,7 @@ func TestDefaultsAreTheDocumentedValues(t *testing.T) {
 	}
 }
 
-func TestFlagsPrecedeVariablesAndVariablesPrecedeFile(t *testing.T) {
+func TestSourcePrecedence(t *testing.T) {
 	file := []byte("bandit: {epsilon: 0.3, control: 0.3, objective: random}\ninject: {k: 4}\n")
 	c := mustParse(t, Sources{
 		File:  file,
@@ -97,7 +97,7 @@ func TestFlagsPrecedeVariablesAndVariablesPrecedeFile(t *testing.T) {
 	}
 }
 
-func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
+func TestFlagAndVariableSetEveryKeyType(t *testing.T) {
 	cases := []struct{ path, text, want string }{
 		{"listen", "127.0.0.1:0", "127.0.0.1:0"},
 		{"debug_headers", "true", "true"},
@@ -329,7 +329,7 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	}
 }
 
-func TestFaultOfMisspeltVariableSuggestsLikelyKey(t *testing.T) {
+func TestMisspeltVariableFaultSuggestsLikelyKey(t *testing.T) {
 	parse := func(file string, pairs ...string) error {
 		names := []string{"HOME"}
 		for i := 0; i < len(pairs); i += 2 {

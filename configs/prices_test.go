@@ -27,7 +27,7 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: got %v, want a configuration", name, err)
 		}
-		p, ok := cfg.PriceTable().PriceOf(tc.model)
+		p, ok := cfg.PriceTable().Price(tc.model)
 		if ok != tc.known || p != tc.want || cfg.Currency() != tc.currency {
 			t.Errorf("%s: got price %+v, known %t, currency %q; want price %+v, known %t, currency %q", name, p, ok, cfg.Currency(), tc.want, tc.known, tc.currency)
 		}

@@ -81,7 +81,7 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))
 		}
 	}
-	minimum, maximum := bound(tag, "min", math.Inf(-1)), bound(tag, "max", math.Inf(1))
+	minimum, maximum := tagBound(tag, "min", math.Inf(-1)), tagBound(tag, "max", math.Inf(1))
 	var x float64
 	switch v.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -97,8 +97,8 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	return nil
 }
 
-// bound returns the number in a tag, or fallback if there is none.
-func bound(tag reflect.StructTag, name string, fallback float64) float64 {
+// tagBound returns the number in a tag, or fallback if there is none.
+func tagBound(tag reflect.StructTag, name string, fallback float64) float64 {
 	f, err := strconv.ParseFloat(tag.Get(name), 64)
 	if err != nil {
 		return fallback

@@ -91,7 +91,7 @@ func KeyInfos() []KeyInfo {
 			Flag:         flagName(f.path),
 			Env:          envName(f.path),
 			Usage:        docs[f.path].usage,
-			Default:      docs[f.path].text,
+			Default:      docs[f.path].defaultText,
 			Bool:         f.typ.Kind() == reflect.Bool,
 			NeedsRestart: f.tag.Get("restart") != "",
 		}

@@ -15,7 +15,7 @@ func variable(name, value string) func(string) (string, bool) {
 	return func(other string) (string, bool) { return value, other == name }
 }
 
-func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
+func parseFaults(t *testing.T, src configs.Sources) configs.Faults {
 	t.Helper()
 	_, err := configs.Parse(src)
 	faults, ok := configs.AsFaults(err)
@@ -101,7 +101,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	}
 }
 
-func TestFaultNamesItsSource(t *testing.T) {
+func TestFaultNamesTheSource(t *testing.T) {
 	for name, tc := range map[string]struct {
 		src         configs.Sources
 		key, source string
@@ -117,7 +117,7 @@ func TestFaultNamesItsSource(t *testing.T) {
 		"an unset key required by a key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
 		"an unset key required by a variable":        {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
-		faults := faultsOf(t, tc.src)
+		faults := parseFaults(t, tc.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })
 		if i < 0 || len(faults) != 1 {
 			t.Errorf("%s: got %v, want one fault, in key %s", name, faults, tc.key)
@@ -134,7 +134,7 @@ func TestFaultNamesItsSource(t *testing.T) {
 
 func TestFaultsAreSortedByKey(t *testing.T) {
 	var keys []string
-	for _, f := range faultsOf(t, configs.Sources{File: []byte("writ: {trust: x}\nlessons: ''\nlisten: x\nbandit: {control: 2}\ndata_dir: ''\n")}) {
+	for _, f := range parseFaults(t, configs.Sources{File: []byte("writ: {trust: x}\nlessons: ''\nlisten: x\nbandit: {control: 2}\ndata_dir: ''\n")}) {
 		keys = append(keys, f.Key)
 	}
 	if want := []string{"bandit.control", "data_dir", "lessons", "listen", "writ.trust"}; !slices.Equal(keys, want) {
@@ -148,19 +148,19 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		"data_dir": false, "log.level": false, "learning.opt_out_agents": false,
 		"bandit.salt": true, "store.url": true, "distill.api_key": true, "match.embeddings.api_key": true, "admin.tokens": true, "admin.viewer_tokens": true, "otel.headers": true,
 	} {
-		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
+		faults := parseFaults(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
 			t.Errorf("%s: got %v, want one fault in this key that shows the value: %v", path, faults, !secret)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
-	if faults := faultsOf(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
+	if faults := parseFaults(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
 		t.Errorf("faults in keys = %v, want one fault without the secret", faults)
 	}
 }
 
-func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
+func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 	for file, want := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
 		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
@@ -179,24 +179,24 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the data listener's address",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
-		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
+		if faults := parseFaults(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
 			t.Errorf("%s: got faults %v, want one with %q", file, faults, want)
 		}
 	}
 }
 
-func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
+func TestOfflineParseIgnoresServerKeyFaults(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
 		t.Errorf("Parse(server keys, offline): got error %v, want none", err)
 	}
-	faults := faultsOf(t, configs.Sources{File: []byte(server)})
+	faults := parseFaults(t, configs.Sources{File: []byte(server)})
 	if len(faults) < 8 {
 		t.Errorf("Parse(server keys, for a server): got %v, want at least 8 faults", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
-		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
+		if faults := parseFaults(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
 			t.Errorf("%s: got %v, want one fault", file, faults)
 		}
 	}
@@ -229,13 +229,13 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 		"set only one":        {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/token", "PRECEPT_ADMIN_TOKEN": "0123456789abcdef"},
 		"did you mean":        {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
 	} {
-		if faults := faultsOf(t, sourcesWith(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
+		if faults := parseFaults(t, sourcesWith(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
 			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)
 		}
 	}
 	unreadable := sourcesWith(map[string]string{"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other", "PRECEPT_HOOK_FILE": "/run/secrets/other"})
 	unreadable.File = []byte("hooks: {github: {secret: '${PRECEPT_HOOK}'}}\n")
-	if faults := faultsOf(t, unreadable); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
+	if faults := parseFaults(t, unreadable); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
 		t.Errorf("two unreadable files: got %v, want one fault for each variable", faults)
 	}
 	unreadable.Offline = true

@@ -71,12 +71,12 @@ func (v *validator) addFault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
 	reported := func(f Fault) bool { return f.Key == path || f.Key == unindexed || strings.HasPrefix(f.Key, path+"[") }
 	if !slices.ContainsFunc(v.decoderFaults, reported) {
-		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.sourceOf(path), Problem: problem})
+		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.keySource(path), Problem: problem})
 	}
 }
 
-// sourceOf returns the source for a key or for the nearest section around it.
-func (v *validator) sourceOf(path string) string {
+// keySource returns the source for a key or for the nearest section around it.
+func (v *validator) keySource(path string) string {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if s, ok := v.sources[p]; ok {
 			return s

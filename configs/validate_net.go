@@ -108,18 +108,18 @@ func (v *validator) upstreamProblem(text string) string {
 		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
 	case u.RawQuery != "" || u.Fragment != "":
 		return "has a query or a fragment; give the base URL alone"
-	case v.isSelf(u):
+	case v.isOwnAddress(u):
 		return "is precept's own address: precept would send each request to itself; name the LLM API's address"
 	default:
 		return ""
 	}
 }
 
-// isSelf reports whether a URL leads to this precept's own listeners; requests forwarded there would come back.
-func (v *validator) isSelf(u *url.URL) bool {
+// isOwnAddress reports whether a URL leads to this precept's own listeners; requests forwarded there would come back.
+func (v *validator) isOwnAddress(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)
-		if err != nil || port == "0" || port != portOf(u) {
+		if err != nil || port == "0" || port != urlPort(u) {
 			continue
 		}
 		ip := net.ParseIP(host)
@@ -132,7 +132,7 @@ func (v *validator) isSelf(u *url.URL) bool {
 	return false
 }
 
-func portOf(u *url.URL) string {
+func urlPort(u *url.URL) string {
 	switch {
 	case u.Port() != "":
 		return u.Port()

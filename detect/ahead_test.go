@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns lines with some invalid ones, one too long for parallel inspection, and one with an array.
-func mixedLines(t *testing.T) string {
+// linesWithInvalid returns lines with some invalid ones, one too long for parallel inspection, and one with an array.
+func linesWithInvalid(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
 	for n := range 60 {
@@ -31,7 +31,7 @@ func mixedLines(t *testing.T) string {
 
 // Parallel inspection keeps findings and faults in order.
 func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
-	in := mixedLines(t)
+	in := linesWithInvalid(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {
 		err := detect.InspectOn(n, strings.NewReader(in), func(f detect.Finding) error {
 			findings = append(findings, f)
@@ -54,10 +54,10 @@ func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	}
 }
 
-func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
+func TestCallbackErrorEndsParallelInspection(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
-	err := detect.InspectOn(4, strings.NewReader(mixedLines(t)), func(detect.Finding) error {
+	err := detect.InspectOn(4, strings.NewReader(linesWithInvalid(t)), func(detect.Finding) error {
 		if n++; n == 20 {
 			return stop
 		}
@@ -72,7 +72,7 @@ func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
 func TestPanicInParallelInspectionReachesTheCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))
-	cause := detect.PanicAhead(raw, func(detect.Finding) error { n++; return nil })
+	cause := detect.InspectWithPanic(raw, func(detect.Finding) error { n++; return nil })
 	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
 		t.Errorf("panic = %v after %d findings, want \"broken line\" after the first line's findings", cause, n)
 	}

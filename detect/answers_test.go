@@ -12,10 +12,10 @@ type outcomeRule struct {
 	rule    string
 }
 
-func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
+func errorRule(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
 // An empty rule means that no rule found an outcome.
-func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
+func okRule(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
 	t.Helper()
@@ -30,190 +30,190 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 // A field in a data record is not an error.
 func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
-		`{"success":false}`:                                 errorBy("json:success"),
-		`{"passed":3,"failed":2}`:                           okBy("json"),
-		`{"ok":false,"n":1}`:                                errorBy("json:success"),
-		`{"succeeded":"False"}`:                             errorBy("json:success"),
-		`{"success":0}`:                                     errorBy("json:success"),
-		`{"success":0,"a":1,"b":2,"c":3,"d":4}`:             okBy("json"),
-		`{"success":1}`:                                     okBy("json"),
-		`{"success":true}`:                                  okBy("json:success"),
-		`{"ok":true,"message":"not found"}`:                 okBy("json:success"),
-		`{"Success":false}`:                                 errorBy("json:success"),
-		`{"isError":true,"content":[]}`:                     errorBy("json:is-error"),
-		`{"is_error":false,"content":[]}`:                   okBy("json"),
-		`{"isError":"true"}`:                                okBy("json"),
-		`{"error":"declined"}`:                              errorBy("json:error"),
-		`{"err":"declined"}`:                                errorBy("json:error"),
-		`{"error_message":"declined"}`:                      errorBy("json:error"),
-		`{"Error Message":"declined"}`:                      errorBy("json:error"),
-		`{"exception":{"a":1}}`:                             errorBy("json:error"),
-		`{"error":""}`:                                      okBy("json"),
-		`{"error":" "}`:                                     okBy("json"),
-		`{"error":null}`:                                    okBy("json"),
-		`{"error":{}}`:                                      okBy("json"),
-		`{"error":[]}`:                                      okBy("json"),
-		`{"error":false}`:                                   okBy("json"),
-		`{"error":0}`:                                       okBy("json"),
-		`{"error":"None"}`:                                  okBy("json"),
-		`{"error":"no error"}`:                              okBy("json"),
-		`{"error":"0"}`:                                     okBy("json"),
-		`{"error":"OK"}`:                                    okBy("json"),
-		`{"error":1}`:                                       errorBy("json:error"),
-		`{"errors":[{"message":"x"}]}`:                      errorBy("json:errors"),
-		`{"errors":{"name":"missing"}}`:                     errorBy("json:errors"),
-		`{"errors":[]}`:                                     okBy("json"),
-		`{"errors":3}`:                                      okBy("json"),
-		`{"errors":[{"message":"x"}],"data":{"a":1}}`:       okBy("json"),
-		`{"errors":[{"message":"x"}],"data":null}`:          errorBy("json:errors"),
-		`{"status":"error"}`:                                errorBy("json:status"),
-		`{"result":"Error","a":1,"b":2,"c":3,"d":4,"e":5}`:  errorBy("json:status"),
-		`{"status":"failed"}`:                               errorBy("json:status"),
-		`{"status":"failed","id":7}`:                        errorBy("json:status"),
-		`{"status":"failed","id":7,"at":1}`:                 okBy("json"),
-		`{"status":"failed","id":7,"at":1,"reason":"card"}`: errorBy("json:status"),
-		`{"status":"failed","reason":"x","a":1,"b":2,"c":3,"d":4,"e":5}`: okBy("json"),
-		`{"status":"fail","msg":"x"}`:                                    errorBy("json:status"),
-		`{"status":"shipped","reason":"x"}`:                              okBy("json"),
-		`{"status":404,"title":"x"}`:                                     errorBy("json:http"),
-		`{"statusCode":"500","message":"x"}`:                             errorBy("json:http"),
-		`{"cod":"401","message":"x"}`:                                    errorBy("json:http"),
-		`{"status":404}`:                                                 okBy("json"),
-		`{"status":200,"title":"x"}`:                                     okBy("json"),
-		`{"status":399,"title":"x"}`:                                     okBy("json"),
-		`{"status":600,"title":"x"}`:                                     okBy("json"),
-		`{"status":4040,"title":"x"}`:                                    okBy("json"),
-		`{"code":"40a","message":"x"}`:                                   okBy("json"),
-		`{"message":"Not Found"}`:                                        errorBy("json:message"),
-		`{"detail":"Order not found"}`:                                   errorBy("json:message"),
-		`{"message":"Not Found","documentation_url":"x"}`:                errorBy("json:message"),
-		`{"message":"Not Found","order":7}`:                              okBy("json"),
-		`{"message":"Order placed"}`:                                     okBy("json"),
-		`{"message":7}`:                                                  okBy("json"),
-		`{"code":7}`:                                                     okBy("json"),
+		`{"success":false}`:                                 errorRule("json:success"),
+		`{"passed":3,"failed":2}`:                           okRule("json"),
+		`{"ok":false,"n":1}`:                                errorRule("json:success"),
+		`{"succeeded":"False"}`:                             errorRule("json:success"),
+		`{"success":0}`:                                     errorRule("json:success"),
+		`{"success":0,"a":1,"b":2,"c":3,"d":4}`:             okRule("json"),
+		`{"success":1}`:                                     okRule("json"),
+		`{"success":true}`:                                  okRule("json:success"),
+		`{"ok":true,"message":"not found"}`:                 okRule("json:success"),
+		`{"Success":false}`:                                 errorRule("json:success"),
+		`{"isError":true,"content":[]}`:                     errorRule("json:is-error"),
+		`{"is_error":false,"content":[]}`:                   okRule("json"),
+		`{"isError":"true"}`:                                okRule("json"),
+		`{"error":"declined"}`:                              errorRule("json:error"),
+		`{"err":"declined"}`:                                errorRule("json:error"),
+		`{"error_message":"declined"}`:                      errorRule("json:error"),
+		`{"Error Message":"declined"}`:                      errorRule("json:error"),
+		`{"exception":{"a":1}}`:                             errorRule("json:error"),
+		`{"error":""}`:                                      okRule("json"),
+		`{"error":" "}`:                                     okRule("json"),
+		`{"error":null}`:                                    okRule("json"),
+		`{"error":{}}`:                                      okRule("json"),
+		`{"error":[]}`:                                      okRule("json"),
+		`{"error":false}`:                                   okRule("json"),
+		`{"error":0}`:                                       okRule("json"),
+		`{"error":"None"}`:                                  okRule("json"),
+		`{"error":"no error"}`:                              okRule("json"),
+		`{"error":"0"}`:                                     okRule("json"),
+		`{"error":"OK"}`:                                    okRule("json"),
+		`{"error":1}`:                                       errorRule("json:error"),
+		`{"errors":[{"message":"x"}]}`:                      errorRule("json:errors"),
+		`{"errors":{"name":"missing"}}`:                     errorRule("json:errors"),
+		`{"errors":[]}`:                                     okRule("json"),
+		`{"errors":3}`:                                      okRule("json"),
+		`{"errors":[{"message":"x"}],"data":{"a":1}}`:       okRule("json"),
+		`{"errors":[{"message":"x"}],"data":null}`:          errorRule("json:errors"),
+		`{"status":"error"}`:                                errorRule("json:status"),
+		`{"result":"Error","a":1,"b":2,"c":3,"d":4,"e":5}`:  errorRule("json:status"),
+		`{"status":"failed"}`:                               errorRule("json:status"),
+		`{"status":"failed","id":7}`:                        errorRule("json:status"),
+		`{"status":"failed","id":7,"at":1}`:                 okRule("json"),
+		`{"status":"failed","id":7,"at":1,"reason":"card"}`: errorRule("json:status"),
+		`{"status":"failed","reason":"x","a":1,"b":2,"c":3,"d":4,"e":5}`: okRule("json"),
+		`{"status":"fail","msg":"x"}`:                                    errorRule("json:status"),
+		`{"status":"shipped","reason":"x"}`:                              okRule("json"),
+		`{"status":404,"title":"x"}`:                                     errorRule("json:http"),
+		`{"statusCode":"500","message":"x"}`:                             errorRule("json:http"),
+		`{"cod":"401","message":"x"}`:                                    errorRule("json:http"),
+		`{"status":404}`:                                                 okRule("json"),
+		`{"status":200,"title":"x"}`:                                     okRule("json"),
+		`{"status":399,"title":"x"}`:                                     okRule("json"),
+		`{"status":600,"title":"x"}`:                                     okRule("json"),
+		`{"status":4040,"title":"x"}`:                                    okRule("json"),
+		`{"code":"40a","message":"x"}`:                                   okRule("json"),
+		`{"message":"Not Found"}`:                                        errorRule("json:message"),
+		`{"detail":"Order not found"}`:                                   errorRule("json:message"),
+		`{"message":"Not Found","documentation_url":"x"}`:                errorRule("json:message"),
+		`{"message":"Not Found","order":7}`:                              okRule("json"),
+		`{"message":"Order placed"}`:                                     okRule("json"),
+		`{"message":7}`:                                                  okRule("json"),
+		`{"code":7}`:                                                     okRule("json"),
 		`{"task_id":"1","status":"running"}`:                             {detect.Pending, "json:status"},
 		`{"pid":1,"state":"Queued"}`:                                     {detect.Pending, "json:status"},
-		`{"status":"running"}`:                                           okBy("json"),
-		`{"order":7,"status":"pending"}`:                                 okBy("json"),
-		`{"pid":1,"status":"done"}`:                                      okBy("json"),
-		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`:   okBy("json"),
-		`{"exit_code":3,"stdout":"x"}`:                                             errorBy("exit-code"),
-		`{"returncode":"3"}`:                                                       errorBy("exit-code"),
-		`{"exit_code":0,"stdout":"x"}`:                                             okBy("exit-code"),
-		`{"exit_code":0,"stdout":"x","error":"y"}`:                                 okBy("exit-code"),
-		`{"exit_code":"three"}`:                                                    okBy("json"),
-		`{"exit_code":null,"error":"y"}`:                                           errorBy("json:error"),
-		`{"output":"x","metadata":{"exit_code":1}}`:                                errorBy("exit-code"),
-		`{"output":"x","meta":{"exitCode":0}}`:                                     okBy("exit-code"),
-		`{"output":"Error: x"}`:                                                    errorBy("text:error-first"),
-		`{"output":"all well"}`:                                                    okBy("json"),
-		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`:                            okBy("json"),
-		`{"response":{"error":"x"}}`:                                               errorBy("json:error"),
-		`{"response":{"result":{"output":{"error":"x"}}}}`:                         errorBy("json:error"),
-		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`:                okBy("json"),
-		`{"data":{"error":"x"}}`:                                                   okBy("json"),
-		`{"response":"{\"success\": false}"}`:                                      errorBy("json:success"),
-		`{'response': "{'success': False}"}`:                                       errorBy("json:success"),
+		`{"status":"running"}`:                                           okRule("json"),
+		`{"order":7,"status":"pending"}`:                                 okRule("json"),
+		`{"pid":1,"status":"done"}`:                                      okRule("json"),
+		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`:   okRule("json"),
+		`{"exit_code":3,"stdout":"x"}`:                                             errorRule("exit-code"),
+		`{"returncode":"3"}`:                                                       errorRule("exit-code"),
+		`{"exit_code":0,"stdout":"x"}`:                                             okRule("exit-code"),
+		`{"exit_code":0,"stdout":"x","error":"y"}`:                                 okRule("exit-code"),
+		`{"exit_code":"three"}`:                                                    okRule("json"),
+		`{"exit_code":null,"error":"y"}`:                                           errorRule("json:error"),
+		`{"output":"x","metadata":{"exit_code":1}}`:                                errorRule("exit-code"),
+		`{"output":"x","meta":{"exitCode":0}}`:                                     okRule("exit-code"),
+		`{"output":"Error: x"}`:                                                    errorRule("text:error-first"),
+		`{"output":"all well"}`:                                                    okRule("json"),
+		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`:                            okRule("json"),
+		`{"response":{"error":"x"}}`:                                               errorRule("json:error"),
+		`{"response":{"result":{"output":{"error":"x"}}}}`:                         errorRule("json:error"),
+		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`:                okRule("json"),
+		`{"data":{"error":"x"}}`:                                                   okRule("json"),
+		`{"response":"{\"success\": false}"}`:                                      errorRule("json:success"),
+		`{'response': "{'success': False}"}`:                                       errorRule("json:success"),
 		`{"error":"The user rejected permission to use this specific tool call."}`: {detect.Refusal, "refusal:opencode"},
-		`[{"type":"text","text":"Error: x"}]`:                                      errorBy("text:error-first"),
-		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`:        okBy(""),
-		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:                     okBy("json"),
-		`[{"query":"a","success":true},{"query":"b","success":true}]`:              okBy("json:success"),
-		`[{"query":"a","success":true},{"query":"b","success":false}]`:             errorBy("json:success"),
-		`[{"query":"a","success":true},{"query":"b"}]`:                             okBy("json"),
-		`[{"success":false}]`:                                                      okBy("json"),
-		`[]`:                                                                       okBy("json"),
-		`{"error":"declined"} and more`:                                            okBy(""),
+		`[{"type":"text","text":"Error: x"}]`:                                      errorRule("text:error-first"),
+		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`:        okRule(""),
+		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:                     okRule("json"),
+		`[{"query":"a","success":true},{"query":"b","success":true}]`:              okRule("json:success"),
+		`[{"query":"a","success":true},{"query":"b","success":false}]`:             errorRule("json:success"),
+		`[{"query":"a","success":true},{"query":"b"}]`:                             okRule("json"),
+		`[{"success":false}]`:                                                      okRule("json"),
+		`[]`:                                                                       okRule("json"),
+		`{"error":"declined"} and more`:                                            okRule(""),
 	})
 }
 
 // A JSON object read from a file is content, even with an error field, unless all keys are such as tools write in
 // results.
-func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
+func TestErrorFieldInAFileIsContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
-		`{"error":"x"}`:                       errorBy("json:error"),
-		`{"error":"x","price":3}`:             okBy(""),
-		`{}`:                                  okBy(""),
-		`[]`:                                  okBy(""),
-		`[{"error":"x"}]`:                     okBy(""),
-		`[{"type":"text","text":"Error: x"}]`: errorBy("text:error-first"),
+		`{"error":"x"}`:                       errorRule("json:error"),
+		`{"error":"x","price":3}`:             okRule(""),
+		`{}`:                                  okRule(""),
+		`[]`:                                  okRule(""),
+		`[{"error":"x"}]`:                     okRule(""),
+		`[{"type":"text","text":"Error: x"}]`: errorRule("text:error-first"),
 	})
 	checkOutcomes(t, "bash", shellArgs("cat a.json"), map[string]outcomeRule{
-		`{"error":"x"}`:                   errorBy("json:error"),
-		`{"error":"x","price":3}`:         okBy(""),
-		`[{"query":"x","success":false}]`: errorBy("json:success"),
+		`{"error":"x"}`:                   errorRule("json:error"),
+		`{"error":"x","price":3}`:         okRule(""),
+		`[{"query":"x","success":false}]`: errorRule("json:success"),
 	})
 	checkOutcomes(t, "bash", shellArgs("./query.sh"), map[string]outcomeRule{
-		`{"error":"x","price":3}`: errorBy("json:error"),
-		`[{"error":"x"}]`:         okBy(""),
+		`{"error":"x","price":3}`: errorRule("json:error"),
+		`[{"error":"x"}]`:         okRule(""),
 	})
 }
 
 func TestEditorMessagesAreClassified(t *testing.T) {
 	checkOutcomes(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]outcomeRule{
-		"The file /a has been updated.":             okBy("edited"),
-		"The file /a has been edited successfully.": okBy("edited"),
-		"File created successfully at: /a":          okBy("edited"),
-		"Wrote 3 lines":                             okBy("edited"),
-		"Edit applied":                              okBy("edited"),
-		"diff --git a/a b/a":                        okBy("edited"),
-		"--- a\n+++ b":                              okBy("edited"),
-		"@@ -1 +1 @@":                               okBy("edited"),
-		"Here's the result of the change":           okBy("edited"),
-		"The edit was not successful":               okBy(""),
-		"The file has been updated, but what failed is listed below": okBy(""),
-		"No match for the old string":                                errorBy("text:invalid"),
-		"The old text did not match":                                 errorBy("text:edit"),
-		"Found multiple matches for it":                              errorBy("text:edit"),
-		"old_string and new_string are exactly the same":             errorBy("text:edit"),
-		"The line 90 is out of range":                                errorBy("text:no-such"),
-		"A file of that name already exists":                         errorBy("text:no-such"),
-		"Error: it is a folder":                                      errorBy("text:error-first"),
-		"Some words that report no outcome":                          okBy(""),
+		"The file /a has been updated.":             okRule("edited"),
+		"The file /a has been edited successfully.": okRule("edited"),
+		"File created successfully at: /a":          okRule("edited"),
+		"Wrote 3 lines":                             okRule("edited"),
+		"Edit applied":                              okRule("edited"),
+		"diff --git a/a b/a":                        okRule("edited"),
+		"--- a\n+++ b":                              okRule("edited"),
+		"@@ -1 +1 @@":                               okRule("edited"),
+		"Here's the result of the change":           okRule("edited"),
+		"The edit was not successful":               okRule(""),
+		"The file has been updated, but what failed is listed below": okRule(""),
+		"No match for the old string":                                errorRule("text:invalid"),
+		"The old text did not match":                                 errorRule("text:edit"),
+		"Found multiple matches for it":                              errorRule("text:edit"),
+		"old_string and new_string are exactly the same":             errorRule("text:edit"),
+		"The line 90 is out of range":                                errorRule("text:no-such"),
+		"A file of that name already exists":                         errorRule("text:no-such"),
+		"Error: it is a folder":                                      errorRule("text:error-first"),
+		"Some words that report no outcome":                          okRule(""),
 	})
 }
 
 func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a"}`, map[string]outcomeRule{
-		"Error: a is a folder":                                    errorBy("text:error-first"),
-		"Error: one\n2\n3\n4\n5\n6":                               errorBy("text:error-first"),
-		"Error: one\n2\n3\n4\n5\n6\n7":                            okBy(""),
-		"cat: a: No such file or directory":                       errorBy("text:no-such"),
-		"ls: a: Permission denied\nls: b: Permission denied":      errorBy("text:shell"),
-		"ls: a: Permission denied\na file":                        okBy(""),
-		"plain words":                                             okBy(""),
-		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": errorBy("text:error-first"),
+		"Error: a is a folder":                                    errorRule("text:error-first"),
+		"Error: one\n2\n3\n4\n5\n6":                               errorRule("text:error-first"),
+		"Error: one\n2\n3\n4\n5\n6\n7":                            okRule(""),
+		"cat: a: No such file or directory":                       errorRule("text:no-such"),
+		"ls: a: Permission denied\nls: b: Permission denied":      errorRule("text:shell"),
+		"ls: a: Permission denied\na file":                        okRule(""),
+		"plain words":                                             okRule(""),
+		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": errorRule("text:error-first"),
 	})
 	checkOutcomes(t, "Grep", `{"pattern":"undefined total"}`, map[string]outcomeRule{
-		"Error: undefined: total":            okBy("matches"),
-		"ERROR: UNDEFINED TOTAL":             okBy("matches"),
-		"Error: bad pattern":                 errorBy("text:error-first"),
-		"a.go:3: undefined: total\nError: x": okBy("matches"),
+		"Error: undefined: total":            okRule("matches"),
+		"ERROR: UNDEFINED TOTAL":             okRule("matches"),
+		"Error: bad pattern":                 errorRule("text:error-first"),
+		"a.go:3: undefined: total\nError: x": okRule("matches"),
 	})
 }
 
 // Pages that only mention errors are not failures.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	checkOutcomes(t, "WebFetch", `{"url":"http://a"}`, map[string]outcomeRule{
-		"<html>\n<title>404 Not Found</title></html>":                                                 errorBy("page:http"),
-		"<html>\n<title>Page not found - A</title></html>":                                            errorBy("page:http"),
-		"<html><title>Error 503</title></html>":                                                       errorBy("page:http"),
-		"<html><title>4040 recipes</title></html>":                                                    okBy(""),
-		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": okBy(""),
-		"<html>\n<title>A shop</title>404 Not Found</html>":                                           okBy(""),
-		"screenshot of [403 Forbidden](http://a)":                                                     errorBy("page:http"),
-		"Title: Error 404\nwords":                                                                     errorBy("page:http"),
-		"words\n# Error 404":                                                                          errorBy("page:http"),
-		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404":                                          okBy(""),
-		"a picture of [a](chrome-error://chromewebdata/)":                                             errorBy("page:unreachable"),
-		"this site\nERR_CONNECTION_REFUSED":                                                           errorBy("page:unreachable"),
-		"this site\nDNS_PROBE_FINISHED_NXDOMAIN":                                                      errorBy("page:unreachable"),
-		"words\nError. Could not transcribe it.":                                                      errorBy("page:unable"),
-		"words\nError: nothing of it matters":                                                         okBy(""),
+		"<html>\n<title>404 Not Found</title></html>":                                                 errorRule("page:http"),
+		"<html>\n<title>Page not found - A</title></html>":                                            errorRule("page:http"),
+		"<html><title>Error 503</title></html>":                                                       errorRule("page:http"),
+		"<html><title>4040 recipes</title></html>":                                                    okRule(""),
+		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": okRule(""),
+		"<html>\n<title>A shop</title>404 Not Found</html>":                                           okRule(""),
+		"screenshot of [403 Forbidden](http://a)":                                                     errorRule("page:http"),
+		"Title: Error 404\nwords":                                                                     errorRule("page:http"),
+		"words\n# Error 404":                                                                          errorRule("page:http"),
+		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404":                                          okRule(""),
+		"a picture of [a](chrome-error://chromewebdata/)":                                             errorRule("page:unreachable"),
+		"this site\nERR_CONNECTION_REFUSED":                                                           errorRule("page:unreachable"),
+		"this site\nDNS_PROBE_FINISHED_NXDOMAIN":                                                      errorRule("page:unreachable"),
+		"words\nError. Could not transcribe it.":                                                      errorRule("page:unable"),
+		"words\nError: nothing of it matters":                                                         okRule(""),
 	})
 	checkOutcomes(t, "summarise", `{}`, map[string]outcomeRule{
-		"words\nError. Could not transcribe it.":             okBy(""),
-		"Address: a\nwords\nError. Could not transcribe it.": errorBy("page:unable"),
+		"words\nError. Could not transcribe it.":             okRule(""),
+		"Address: a\nwords\nError. Could not transcribe it.": errorRule("page:unable"),
 	})
 }
 
@@ -225,24 +225,24 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 		flag             int8
 		want             outcomeRule
 	}{
-		{"lookup", `{}`, "whatever", 1, errorBy("flag")},
-		{"lookup", `{}`, `{"error":"x"}`, 1, errorBy("json:error")},
-		{"lookup", `{}`, `{"success":true}`, 1, errorBy("flag")},
+		{"lookup", `{}`, "whatever", 1, errorRule("flag")},
+		{"lookup", `{}`, `{"error":"x"}`, 1, errorRule("json:error")},
+		{"lookup", `{}`, `{"success":true}`, 1, errorRule("flag")},
 		{
 			"lookup", `{}`, "User rejected the tool call", 1,
 			outcomeRule{detect.Refusal, "refusal:cline"},
 		},
 		{
 			"bash", shellArgs("grep x a"), "(no output)\nCommand exited with code 1", 1,
-			okBy("nothing-found"),
+			okRule("nothing-found"),
 		},
-		{"bash", shellArgs("make"), "x\nCommand exited with code 2", 1, errorBy("exit-code")},
-		{"bash", shellArgs("make"), "x\nCommand exited with code 0", 1, errorBy("flag")},
-		{"read", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
-		{"Edit", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
-		{"lookup", `{}`, "Error: x", -1, errorBy("text:error-first")},
-		{"bash", shellArgs("make"), "Error: x", -1, errorBy("text:error-first")},
-		{"WebFetch", `{}`, "Error: x", -1, errorBy("text:error-first")},
+		{"bash", shellArgs("make"), "x\nCommand exited with code 2", 1, errorRule("exit-code")},
+		{"bash", shellArgs("make"), "x\nCommand exited with code 0", 1, errorRule("flag")},
+		{"read", `{"path":"a"}`, "Error: x", -1, okRule("flag")},
+		{"Edit", `{"path":"a"}`, "Error: x", -1, okRule("flag")},
+		{"lookup", `{}`, "Error: x", -1, errorRule("text:error-first")},
+		{"bash", shellArgs("make"), "Error: x", -1, errorRule("text:error-first")},
+		{"WebFetch", `{}`, "Error: x", -1, errorRule("text:error-first")},
 	} {
 		got := detect.Classify(tc.tool, tc.args, tc.text, tc.flag)
 		if got.Outcome != tc.want.outcome || got.Rule != tc.want.rule {
@@ -253,7 +253,7 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 
 // Without a user, opencode refuses calls with the words that it uses for a user's refusal. Such sessions offer the tool
 // "todowrite" without the tool "question", or have the task in quotes.
-func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
+func TestHeadlessRefusalIsNotASignal(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
 		withReason = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
@@ -295,26 +295,26 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	}
 }
 
-func TestListOfErrorsIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
+func TestErrorListIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
 	checkOutcomes(t, "list_errors", `{"service":"web"}`, map[string]outcomeRule{
-		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okBy("json"),
-		`{"errors":[{"message":"boom"}]}`:                  errorBy("json:errors"),
-		`{"error":"no such service"}`:                      errorBy("json:error"),
+		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okRule("json"),
+		`{"errors":[{"message":"boom"}]}`:                  errorRule("json:errors"),
+		`{"error":"no such service"}`:                      errorRule("json:error"),
 	})
 	checkOutcomes(t, "run_tests", `{"suite":"unit"}`, map[string]outcomeRule{
-		`{"passed":12,"failed":2,"errors":0}`: errorBy("json:tests"),
-		`{"passed":12,"failed":0,"errors":0}`: okBy("json"),
-		`{"failed":2}`:                        okBy("json"),
+		`{"passed":12,"failed":2,"errors":0}`: errorRule("json:tests"),
+		`{"passed":12,"failed":0,"errors":0}`: okRule("json"),
+		`{"failed":2}`:                        okRule("json"),
 	})
 }
 
-func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
+func TestBoxedErrorIsAFailure(t *testing.T) {
 	checkOutcomes(t, "apply_infra", "{}", map[string]outcomeRule{
-		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorBy("text:error-first"),
+		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorRule("text:error-first"),
 	})
 	checkOutcomes(t, "web_fetch", `{"url":"https://x.y/z","prompt":"summarize"}`, map[string]outcomeRule{
-		"The page explains how a handler returns `Error: not found` and logs the failure.": okBy(""),
-		"The page `x` was not found.": errorBy("text:no-such"),
+		"The page explains how a handler returns `Error: not found` and logs the failure.": okRule(""),
+		"The page `x` was not found.": errorRule("text:no-such"),
 	})
 }
 

@@ -160,7 +160,7 @@ func haveSimilarQueries(a, b *step) bool {
 // queryWords returns the search words as a 64-bit set. Each word sets the bit selected by the hash of the first five
 // bytes.
 func (c *toolCall) queryWords() (set uint64) {
-	if _, names := c.looseFind(); names != "" {
+	if _, names := c.splitSearchCommand(); names != "" {
 		return wordSet(names)
 	}
 	if !c.searches() {
@@ -209,7 +209,7 @@ func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte
 // withoutBudgets removes budgets and valueless options from a command line.
 func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	if text == c.command {
-		if found, names := c.looseFind(); names != "" {
+		if found, names := c.splitSearchCommand(); names != "" {
 			return found, true
 		}
 	}
@@ -232,9 +232,9 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind splits a find or grep command in two: the program with the searched folders (command), and the patterns
-// searched for (names). Both are empty for any other command, and for a find that does more than list files.
-func (c *toolCall) looseFind() (command, names string) {
+// splitSearchCommand splits a find or grep command in two: the program with the searched folders (command), and the
+// patterns searched for (names). Both are empty for any other command, and for a find that does more than list files.
+func (c *toolCall) splitSearchCommand() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
 	}
@@ -354,12 +354,12 @@ func isUndoLoop(steps func(int) *step) bool {
 	if call.purpose != purposeEdit || newest.judgement().Outcome != OK {
 		return false
 	}
-	inverse := undoIdentity(newest.call.result.tool, newest.call.result.args)
-	if inverse == newest.identity() || call.path() == "" {
+	reversal := undoIdentity(newest.call.result.tool, newest.call.result.args)
+	if reversal == newest.identity() || call.path() == "" {
 		return false
 	}
 	minEdits := 4 // edits in a loop if the call does not name the replaced text
-	if inverse != 0 {
+	if reversal != 0 {
 		minEdits = 3
 	}
 	versions := []uint64{newest.identity()}
@@ -382,7 +382,7 @@ func isUndoLoop(steps func(int) *step) bool {
 		versions = append(versions, version)
 		n := len(versions)
 		switch {
-		case inverse != 0 && n == 2 && version != inverse, n > 2 && version != versions[n-3], versions[0] == versions[1]:
+		case reversal != 0 && n == 2 && version != reversal, n > 2 && version != versions[n-3], versions[0] == versions[1]:
 			return false
 		case n == minEdits && checks.allEqual(n-1), n == minEdits+1:
 			return true
@@ -399,21 +399,21 @@ type checksBetweenEdits struct {
 }
 
 // add records the command s, which is followed by n edits. Callers add the newest command first.
-func (c *checksBetweenEdits) add(s *step, n int) {
+func (c *checksBetweenEdits) add(s *step, newerEdits int) {
 	switch {
 	case c.newest == nil:
 		c.newest = s
-		c.differ = n > 1
-	case !sameCall(s, c.newest) || s.judgement().Outcome != c.newest.judgement().Outcome || !sameResult(s, c.newest), n > c.editsSinceOldest+1:
+		c.differ = newerEdits > 1
+	case !sameCall(s, c.newest) || s.judgement().Outcome != c.newest.judgement().Outcome || !sameResult(s, c.newest), newerEdits > c.editsSinceOldest+1:
 		c.differ = true
 	}
-	c.editsSinceOldest = n
+	c.editsSinceOldest = newerEdits
 }
 
 // allEqual reports whether no command ran, or the same command with the same result in each of the n gaps between
 // edits.
-func (c *checksBetweenEdits) allEqual(n int) bool {
-	return c.newest == nil || !c.differ && c.editsSinceOldest == n
+func (c *checksBetweenEdits) allEqual(gaps int) bool {
+	return c.newest == nil || !c.differ && c.editsSinceOldest == gaps
 }
 
 // path returns the file named in the arguments, or "".

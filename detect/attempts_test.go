@@ -6,7 +6,7 @@ import (
 )
 
 // The arguments are timeouts, limits, pages, cursors, options or search words, but not names, dates, ports or objects.
-func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
+func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 	callSteps := func(tool, result string, args ...string) (out []testStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
@@ -134,7 +134,7 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	}
 }
 
-func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
+func TestSameNoteInThreeRoundsIsALoop(t *testing.T) {
 	note := func(text string) testStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
 	for name, tc := range map[string]struct {

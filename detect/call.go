@@ -61,7 +61,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 		c.command = c.command[:maxCommand]
 	}
 	if c.runsCode() {
-		c.shell.waits = p.sleeps(c.command)
+		c.shell.waits = p.callsSleep(c.command)
 	} else {
 		c.shell = p.analyseShell(c.command)
 	}

@@ -82,7 +82,7 @@ func (p *phrases) firstInstructionKind(text string) string {
 				}
 				return ""
 			}
-			for _, o := range p.sideOrders {
+			for _, o := range p.chatInstructions {
 				if strings.Contains(sentence, o.text) {
 					return o.rule
 				}

@@ -20,7 +20,7 @@ const (
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
-		&s.memo.timePassed, &s.memo.traits.isEdit, &s.memo.traits.isCheck,
+		&s.memo.waited, &s.memo.traits.isEdit, &s.memo.traits.isCheck,
 		&s.memo.traits.isNote, &s.memo.traits.scrolls,
 		&s.memo.onlyConfirms,
 	}
@@ -107,7 +107,7 @@ func readCheckpoint(state []byte) []*step {
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
-				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, never a variation
+				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // without words, never a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -216,12 +216,12 @@ func (p *phrases) reportsTimeOut(body string) bool {
 // isTimeOutLine reports whether a line begins with a phrase in the list time-of ("the command"), and contains a phrase
 // in time-up ("took too long").
 func (p *phrases) isTimeOutLine(line string) bool {
-	low := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
-	low = strings.TrimLeft(low, "[<(./ ")
+	lowerLine := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
+	lowerLine = strings.TrimLeft(lowerLine, "[<(./ ")
 	for _, lead := range []string{"error>", "error: "} {
-		low = strings.TrimPrefix(low, lead)
+		lowerLine = strings.TrimPrefix(lowerLine, lead)
 	}
-	return hasAnyPrefix(low, p.lists["time-of"]) && containsAny(low, p.lists["time-up"]...)
+	return hasAnyPrefix(lowerLine, p.lists["time-of"]) && containsAny(lowerLine, p.lists["time-up"]...)
 }
 
 // isTag reports whether a line is one tag: "</shell_metadata>".

@@ -16,7 +16,7 @@ func shellArgs(command string) string {
 	return string(b)
 }
 
-func TestOutputOfReadCommandsIsContent(t *testing.T) {
+func TestReadCommandOutputIsContent(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
 		"/bin/ls -la":                   true,
@@ -136,7 +136,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	}
 }
 
-func TestCommandThatWritesByAnOptionIsNotReadOnly(t *testing.T) {
+func TestWriteOptionIsNotReadOnly(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"sed -Ei s/a/b/ a":                           false,
 		"sed -ri s/a/b/ a":                           false,
@@ -329,7 +329,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 }
 
 // An error line or exit code 2 means an error.
-func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
+func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
 		"cat a": false, "make": false, "grep x a; make": false, "make; grep x a": true, "pgrep x": true, "cmp a b": true,
@@ -347,7 +347,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 }
 
 // A command that did not run, was interrupted or is still running gives no feedback.
-func TestExitCodesOfTestsLintersAndBuildsAreFeedback(t *testing.T) {
+func TestVerificationExitCodesAreFeedback(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
 		"python -m pytest":                 "test",

@@ -100,7 +100,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 }
 
 // Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
-func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
+func TestInspectAndLoopsAgreeOnCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
 		growing := replay(t, wire.Chat, steps)

@@ -54,15 +54,15 @@ func isProse(text string) bool {
 
 // domainFailureRule returns the rule for an answer which says that the tool found or did nothing, or "".
 func (c *toolCall) domainFailureRule(text string) string {
-	acts, whole := c.changesState(), text
-	if acts { // a later paragraph may offer an alternative, such as another date
+	changes, wholeText := c.changesState(), text
+	if changes { // a later paragraph may offer an alternative, such as another date
 		text, _, _ = strings.Cut(text, "\n\n")
 	}
-	if c.purpose == purposeOther && acts {
-		if rule := c.fieldFailureRule(fieldsOfLines(whole)); rule != "" {
+	if c.purpose == purposeOther && changes {
+		if rule := c.fieldFailureRule(readLineFields(wholeText)); rule != "" {
 			return rule
 		}
-		if isProse(whole) && !c.nameMatches("text") && !c.nameMatches("report") && c.reportsLimit(whole) {
+		if isProse(wholeText) && !c.nameMatches("text") && !c.nameMatches("report") && c.reportsLimit(wholeText) {
 			return "not-done"
 		}
 	}
@@ -75,15 +75,15 @@ func (c *toolCall) domainFailureRule(text string) string {
 		return "no-such"
 	}
 	if len(sentences) == 0 || strings.Count(text, "\n") > 2 || strings.Contains(text, "|") ||
-		c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !acts {
+		c.nameMatches("text") || c.returnsRecords() || c.nameMatches("person") && !changes {
 		return ""
 	}
 	sentence := sentences[0]
 	switch {
 	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
 		return "service"
-	case !acts:
-		if c.looksUp() && (startsWithPhrase(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
+	case !changes:
+		if c.isLookup() && (startsWithPhrase(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
 			return "no-such"
 		}
 	case c.clauseReportsNotDone(firstClause(sentence)), len(sentences) > 1 && c.laterSentenceReportsNotDone(sentences):
@@ -121,7 +121,7 @@ func (c *toolCall) confirmsAction(low string) bool {
 	}
 	before := ""
 	for word := range strings.FieldsFuncSeq(low, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if !c.phrases.inList("unconfirmed", before) && (c.isPastParticipleOfName(word) || c.phrases.inList("participle", word)) {
+		if !c.phrases.inList("unconfirmed", before) && (c.isNamePastParticiple(word) || c.phrases.inList("participle", word)) {
 			return true
 		}
 		before = word
@@ -144,9 +144,9 @@ func withoutConditions(low string) string {
 	return strings.Join(kept, " ")
 }
 
-// isPastParticipleOfName reports whether word is a past participle of a verb in the tool's name: "booked" for
+// isNamePastParticiple reports whether word is a past participle of a verb in the tool's name: "booked" for
 // book_table.
-func (c *toolCall) isPastParticipleOfName(word string) bool {
+func (c *toolCall) isNamePastParticiple(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
 		return (c.phrases.inList("verb changes", verb) || c.phrases.inList("verb first", verb)) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
@@ -154,8 +154,8 @@ func (c *toolCall) isPastParticipleOfName(word string) bool {
 	})
 }
 
-// looksUp reports whether a tool returns one requested object. For such a tool, a missing object is a failure.
-func (c *toolCall) looksUp() bool {
+// isLookup reports whether a tool returns one requested object. For such a tool, a missing object is a failure.
+func (c *toolCall) isLookup() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
 
@@ -171,7 +171,7 @@ func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
 		// "Claim rejected" is a success for a tool that rejects claims.
 		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		return !named && !c.isPastParticipleOfName(word) && hasPhrase(clause, word)
+		return !named && !c.isNamePastParticiple(word) && hasPhrase(clause, word)
 	})
 }
 
@@ -196,7 +196,7 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
 		case startsWithPhrase(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
 			// A search may answer "No orders for today".
-			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
+			return lead != "no " || c.isLookup() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
 			name, _, _ := strings.Cut(rest, " ")
 			return c.hasArgument(name) || lead != "no " && c.hasArgument(strings.TrimSpace(rest))

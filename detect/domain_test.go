@@ -101,7 +101,7 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 }
 
 // A failure before a successful retry is not an error.
-func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
+func TestFailureAfterProgressLinesIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		text string

@@ -100,7 +100,7 @@ func TestRunningCommandIsPending(t *testing.T) {
 }
 
 // The refuser is a policy, a harness without a user (headless), or a user.
-func TestRefusalNamesItsRefuser(t *testing.T) {
+func TestRefusalNamesRefuser(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.PolicyRefuser,
 		`Tool "Bash" denied by permission rule`:                                  detect.PolicyRefuser,

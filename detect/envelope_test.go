@@ -127,7 +127,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 	})
 }
 
-func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
+func TestHarnessRefusalsNameTheRefuser(t *testing.T) {
 	for _, tc := range []struct {
 		text string
 		flag int8

@@ -33,7 +33,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 		return "unable", true
 	case short && p.message.invalid.match(low):
 		return "invalid", true
-	case short && rest == "" && p.endsWithMissing(firstSentence(withoutCode(low))):
+	case short && rest == "" && p.endsWithMissingPhrase(firstSentence(withoutCode(low))):
 		return "no-such", true
 	case p.isStatusLine(low, short):
 		return "http", true
@@ -109,22 +109,22 @@ func firstSentence(low string) string {
 	return low
 }
 
-func (p *phrases) endsWithMissing(low string) bool {
+func (p *phrases) endsWithMissingPhrase(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer, not a failure
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
 	for i := range len(low) - 1 { // each phrase follows a space, so one pass finds any of them
-		if low[i] == ' ' && p.missingAt(low[i+1:]) {
+		if low[i] == ' ' && p.startsWithMissingPhrase(low[i+1:]) {
 			return true
 		}
 	}
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text begins with a phrase such as "not found" or "does not exist". If the text ends with
-// the phrase, the full stop may be left out.
-func (p *phrases) missingAt(text string) bool {
+// startsWithMissingPhrase reports whether a text begins with a phrase such as "not found" or "does not exist". If the
+// text ends with the phrase, the full stop may be left out.
+func (p *phrases) startsWithMissingPhrase(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
 		return ok && (rest == "" || rest == ".") || strings.HasPrefix(text, m.text)

@@ -28,7 +28,7 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 			if count++; count == n {
 				e := explain()
 				f.Source, f.ID = t.Source, t.ID
-				e.Finding, e.Rule, e.Tool, e.Meaning = f, f.Rule, f.Tool, meaningOf(f)
+				e.Finding, e.Rule, e.Tool, e.Meaning = f, f.Rule, f.Tool, ruleMeaning(f)
 				why = &e
 			}
 			return nil
@@ -78,7 +78,7 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	})
 }
 
-func meaningOf(f Finding) string {
+func ruleMeaning(f Finding) string {
 	family, _, _ := strings.Cut(f.Rule, ":")
 	switch {
 	case f.Kind == KindLoop:

@@ -15,8 +15,8 @@ const (
 
 // Calls or results with the same hash count as equal.
 var (
-	CallKey   = callIdentity
-	ResultSum = hashResult
+	CallIdentity = callIdentity
+	ResultHash   = hashResult
 )
 
 // ResultEnds returns a hash of the result's ends, or 0 if unknown.
@@ -33,7 +33,7 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 		if s.memo.hasResultHash {
 			hashed++
 		}
-		if s.memo.fingerprint != nil && s.memo.fingerprint.hasFailure {
+		if s.memo.fingerprint != nil && s.memo.fingerprint.failureComputed {
 			described++
 		}
 	}
@@ -49,11 +49,11 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	return kind, passed, kind != ""
 }
 
-func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
+func ContainsAllWords(raw []byte, words []string) bool { return containsAll(raw, newNeedles(words)) }
 
-// PanicAhead inspects the line raw twice on two goroutines. The second inspection panics. PanicAhead recovers the panic
-// on the calling goroutine and returns the cause.
-func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
+// InspectWithPanic inspects the line raw twice on two goroutines. The second inspection panics. InspectWithPanic
+// recovers the panic on the calling goroutine and returns the cause.
+func InspectWithPanic(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()
 	inspect := p.judge

@@ -129,7 +129,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 	})
 }
 
-func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
+func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{
 		{

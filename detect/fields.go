@@ -10,10 +10,10 @@ import (
 
 // fieldEvidence is what an object's fields say about the action that the tool should do.
 type fieldEvidence struct {
-	done    bool // a field confirms the action
-	created bool // a field names a new or changed object
-	refused bool // a field denies the action
-	limited bool // a field gives a limit or a refusal as the reason
+	confirmed bool // a field confirms the action
+	created   bool // a field names a new or changed object
+	refused   bool // a field denies the action
+	limited   bool // a field gives a limit or a refusal as the reason
 }
 
 // maxFields bounds the fields in an answer. An object with more fields is a record and no answer about an action.
@@ -26,12 +26,12 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 		return ""
 	}
 	if !c.changesState() {
-		if c.looksUp() && c.hasMissingObject(v) {
+		if c.isLookup() && c.hasMissingObject(v) {
 			return "no-such"
 		}
 		return ""
 	}
-	if e := c.readFields(v, 0); !e.done && (e.refused || e.limited && !e.created) {
+	if e := c.readFields(v, 0); !e.confirmed && (e.refused || e.limited && !e.created) {
 		return "not-done"
 	}
 	return ""
@@ -61,7 +61,7 @@ func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 }
 
 func (e *fieldEvidence) add(other fieldEvidence) {
-	e.done, e.created = e.done || other.done, e.created || other.created
+	e.confirmed, e.created = e.confirmed || other.confirmed, e.created || other.created
 	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
 }
 
@@ -76,21 +76,21 @@ func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e 
 		return slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList(list, w) })
 	}
 	last := words[len(words)-1]
-	e.created = outer && (anyIn("changed-field") || slices.ContainsFunc(words, c.isPresentParticipleOfName))
-	isAction := c.isPastParticipleOfName(last)
+	e.created = outer && (anyIn("changed-field") || slices.ContainsFunc(words, c.isNamePresentParticiple))
+	isAction := c.isNamePastParticiple(last)
 	isFlag := isAction || c.phrases.inList("outcome-flag", last)
 	switch {
 	case isFlag && (value.kind == boolValue || isYesOrNo(value)):
-		e.done = value.isTrue || isYes(value)
-		e.refused = !e.done
+		e.confirmed = value.isTrue || isYes(value)
+		e.refused = !e.confirmed
 	case isAction && value.kind == numberValue:
-		e.done, e.refused = value.num > 0, value.num == 0
+		e.confirmed, e.refused = value.num > 0, value.num == 0
 	case value.kind == noValue:
 		e.refused = outer && len(words) == 1 && slices.Contains(c.nameWords, last)
-	case isText && c.isPastParticipleOfName(strings.ToLower(value.raw)):
-		e.done = true
+	case isText && c.isNamePastParticiple(strings.ToLower(value.raw)):
+		e.confirmed = true
 	case isText && c.phrases.isKey("outcome", last):
-		e.refused, e.done = c.isRefusalStatus(value.text()), c.isSuccessStatus(value.text())
+		e.refused, e.confirmed = c.isRefusalStatus(value.text()), c.isSuccessStatus(value.text())
 	case slices.ContainsFunc(words, func(w string) bool { return c.phrases.inList("obstacle", w) && !c.sharesStemWithName(w) }):
 		e.refused = value.kind != boolValue && !value.isEmpty()
 	case isText && anyIn("key why"):
@@ -112,7 +112,7 @@ func isYes(v lenientValue) bool {
 	return v.kind == stringValue && slices.Contains([]string{"y", "yes", "true"}, strings.ToLower(v.raw))
 }
 
-func (c *toolCall) isPresentParticipleOfName(word string) bool {
+func (c *toolCall) isNamePresentParticiple(word string) bool {
 	stem, ok := strings.CutSuffix(word, "ing")
 	return ok && len(stem) > 2 && slices.ContainsFunc(c.nameWords, func(w string) bool { return strings.HasPrefix(w, stem) })
 }
@@ -135,12 +135,12 @@ func statusWords(status string) string {
 // isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is a success.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
-	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isPastParticipleOfName(low)
+	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isNamePastParticiple(low)
 }
 
 func (c *toolCall) isSuccessStatus(status string) bool {
 	low := statusWords(status)
-	return !c.isRefusalStatus(status) && (c.isPastParticipleOfName(low) || strings.HasSuffix(low, "ed") || hasPhrase(low, c.phrases.lists["confirms"]...))
+	return !c.isRefusalStatus(status) && (c.isNamePastParticiple(low) || strings.HasSuffix(low, "ed") || hasPhrase(low, c.phrases.lists["confirms"]...))
 }
 
 // hasMissingObject matches {"found": false}, and {"product": null} from get_product.
@@ -155,8 +155,8 @@ func (c *toolCall) hasMissingObject(v lenientValue) bool {
 	return false
 }
 
-// fieldsOfLines reads "key=value" or "key: value" lines in the first paragraph, or a two-column table.
-func fieldsOfLines(text string) (v lenientValue) {
+// readLineFields reads "key=value" or "key: value" lines in the first paragraph, or a two-column table.
+func readLineFields(text string) (v lenientValue) {
 	const maxKey, minFields = 30, 2
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
 	for line := range strings.SplitSeq(text, "\n") {

@@ -111,7 +111,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 				call = ordered[n]
 			}
 		case !ok:
-			call, ok = callOf(h.req, s.callID, h.recall)
+			call, ok = findCall(h.req, s.callID, h.recall)
 		}
 		n++
 		if !ok {
@@ -124,9 +124,9 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// callOf returns the call with an id. It asks recall, which may be nil, for calls in earlier requests.
-func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
-	call, ok := req.CallOf(id)
+// findCall returns the call with an id. It asks recall, which may be nil, for calls in earlier requests.
+func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
+	call, ok := req.FindCall(id)
 	if !ok && recall != nil {
 		return recall(id)
 	}
@@ -147,7 +147,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 	if !s.inUserText { // for a result in user text, package wire makes up the tool name
 		words = append(words, s.call.result.tool)
 	}
-	needles := needlesOf(words)
+	needles := newNeedles(words)
 	for i := h.answerStart - 1; i >= 0; i-- {
 		if h.req.Role(i) != wire.RoleAssistant || !containsAll(h.req.Raw(i), needles) {
 			continue
@@ -225,8 +225,8 @@ type needle struct {
 // commonBytes lists the most frequent bytes in the JSON of calls, the most frequent first.
 const commonBytes = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf returns needles for words. The needle with the rarest byte comes first, because it rejects most items.
-func needlesOf(words []string) []needle {
+// newNeedles returns needles for words. The needle with the rarest byte comes first, because it rejects most items.
+func newNeedles(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
 		n := needle{word: word, rarity: -1}

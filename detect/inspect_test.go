@@ -80,7 +80,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 	}
 }
 
-func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
+func TestFindingsHaveTheMessageIndex(t *testing.T) {
 	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(sampleSession)...)
 	got, err := inspect(t, mustJSON(t, obj{"source": "a", "id": 3, "messages": list}))
 	if err != nil {
@@ -128,7 +128,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 }
 
 // Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
-func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
+func TestInspectAndLoopsAgreeOnItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
 		var want []int

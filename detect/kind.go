@@ -132,7 +132,7 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 			}
 		}
 	}
-	usesOf := func(group []string) (n int) {
+	countUses := func(group []string) (n int) {
 		for _, w := range group {
 			n += uses[w]
 		}
@@ -143,7 +143,7 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 		if len(p.words) == 0 {
 			return fmt.Errorf("%s: the pattern %q holds no whole word", r.position, r.pattern)
 		}
-		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(usesOf(a)-usesOf(b), len(b[0])-len(a[0])) })
+		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(countUses(a)-countUses(b), len(b[0])-len(a[0])) })
 		for _, word := range words {
 			t.byWord[word] = append(t.byWord[word], *p)
 		}
@@ -163,8 +163,8 @@ type kindScan struct {
 	found  []bool // by index in table.kinds
 	status int    // HTTP status in a field
 
-	hasException bool // a line begins with an exception name
-	stepsLeft    int
+	foundException bool // a line begins with an exception name
+	stepsLeft      int
 }
 
 // searchResult searches a result's text for kinds. It uses the HTTP status or the exit code only if no pattern matches.
@@ -174,7 +174,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	s.stepsLeft = max(s.stepsLeft, statusSteps)
 	switch {
 	case slices.Contains(s.found, true): // the words of the text are more specific than a number
-	case s.hasException:
+	case s.foundException:
 		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:
 		s.searchLine("http status " + strconv.Itoa(code))
@@ -211,7 +211,7 @@ func (s *kindScan) searchLines(text string) {
 		}
 		s.searchLine(line)
 		t := plainLine(line)
-		s.hasException = s.hasException || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " names no exception
+		s.foundException = s.foundException || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " names no exception
 	}
 }
 
@@ -254,10 +254,10 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 
 // searchLine records the first kind in the table that matches a line, and every matching additional kind.
 func (s *kindScan) searchLine(line string) {
-	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
+	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || isQuotedLine(line) {
 		return
 	}
-	line = normalLine(line)
+	line = normalizeLine(line)
 	first := len(s.found) // index of the first matching kind
 	for i := 0; i < len(line); {
 		if !isKindWordByte(line[i]) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
+func TestEachKindPatternMatchesItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 			t.Errorf("%s: index pattern %q: %v", r.position, r.pattern, err)
 			continue
 		}
-		if got := kindsIn(single, r.example); !got[r.kind] {
+		if got := matchingKinds(single, r.example); !got[r.kind] {
 			t.Errorf("%s: pattern %q does not match the example %q", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
@@ -47,7 +47,7 @@ func kindJudgement(text string) Judgement {
 	return j
 }
 
-func kindsIn(table *kindTable, text string) []bool {
+func matchingKinds(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), stepsLeft: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)
 	return s.found

@@ -111,25 +111,25 @@ func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' 
 // result is false.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
-func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
+func (p *kindPattern) matchAt(line string, offset, partIndex int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
 	}
-	if part == len(p.parts) {
-		return at == len(line)
+	if partIndex == len(p.parts) {
+		return offset == len(line)
 	}
-	switch w := p.parts[part].wildcard; w {
+	switch w := p.parts[partIndex].wildcard; w {
 	case 0:
-		return slices.ContainsFunc(p.parts[part].texts, func(text string) bool {
-			return strings.HasPrefix(line[at:], text) && p.matchAt(line, at+len(text), part+1, steps)
+		return slices.ContainsFunc(p.parts[partIndex].texts, func(text string) bool {
+			return strings.HasPrefix(line[offset:], text) && p.matchAt(line, offset+len(text), partIndex+1, steps)
 		})
 	case '*':
-		return p.matchRest(line, at, part+1, steps)
+		return p.matchRest(line, offset, partIndex+1, steps)
 	default:
-		end := at
+		end := offset
 		for end < len(line) && (w == '#' && isDigit(line[end]) || w == '%' && line[end] != ' ') {
 			end++
-			if p.matchAt(line, end, part+1, steps) {
+			if p.matchAt(line, end, partIndex+1, steps) {
 				return true
 			}
 		}
@@ -138,20 +138,20 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 }
 
 // matchRest reports whether the parts after a * match the end of the line, from some word boundary on.
-func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
-	if part == len(p.parts) {
-		return at == 0 || at == len(line) || !isInsideWord(line, at)
+func (p *kindPattern) matchRest(line string, offset, partIndex int, steps *int) bool {
+	if partIndex == len(p.parts) {
+		return offset == 0 || offset == len(line) || !isInsideWord(line, offset)
 	}
-	if at > 0 && isInsideWord(line, at) {
+	if offset > 0 && isInsideWord(line, offset) {
 		return false
 	}
-	for i := at; i <= len(line); i++ {
-		next := p.parts[part].index(line[i:])
+	for i := offset; i <= len(line); i++ {
+		next := p.parts[partIndex].index(line[i:])
 		if next < 0 {
 			return false
 		}
 		i += next
-		if !isInsideWord(line, i) && p.matchAt(line, i, part, steps) {
+		if !isInsideWord(line, i) && p.matchAt(line, i, partIndex, steps) {
 			return true
 		}
 		if *steps < 0 {
@@ -175,12 +175,12 @@ func (part *patternPart) index(line string) int {
 	return first
 }
 
-func isInsideWord(line string, at int) bool {
-	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
+func isInsideWord(line string, offset int) bool {
+	return offset > 0 && offset < len(line) && isKindWordByte(line[offset-1]) && isKindWordByte(line[offset])
 }
 
-// normalLine returns a line in lower case, without colours, and without symbols, tags and labels at the start.
-func normalLine(line string) string {
+// normalizeLine returns a line in lower case, without colours, and without symbols, tags and labels at the start.
+func normalizeLine(line string) string {
 	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {
 		t = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`, "…", "...").Replace(t)
@@ -207,8 +207,8 @@ func normalLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// quotesFile matches a search hit, a diff line, or a numbered line.
-func quotesFile(line string) bool {
+// isQuotedLine matches a search hit, a diff line, or a numbered line.
+func isQuotedLine(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true
 	}

@@ -43,7 +43,7 @@ func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	}
 }
 
-func TestLineOrderOfLongFailureIsIgnored(t *testing.T) {
+func TestLongFailureIgnoresLineOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(strings.Repeat("compiling a file\nwarning: unused\n", 400)), "\n")
 	slices.Sort(lines)
 	first := strings.Join(lines, "\n")

@@ -38,14 +38,14 @@ func testFailureRule(t string) string {
 		return "test-fail"
 	case strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::"),
 		t[0] == '=' && pytestFails(t),
-		isPytestSummary(t) && countsAny(t, " failed", " error"):
+		isPytestSummary(t) && hasPositiveCount(t, " failed", " error"):
 		return "pytest"
-	case hasAnyPrefix(t, []string{"Tests:", "Test Suites:", "Test Files"}) && countsAny(t, " failed"):
+	case hasAnyPrefix(t, []string{"Tests:", "Test Suites:", "Test Files"}) && hasPositiveCount(t, " failed"):
 		return "jest"
-	case strings.HasPrefix(t, "tests finished: ") && countsAny(t, " failed", " exceptions"),
+	case strings.HasPrefix(t, "tests finished: ") && hasPositiveCount(t, " failed", " exceptions"),
 		isDigit(t[0]) && countsFailures(t):
 		return "test-fail"
-	case strings.HasSuffix(t, " failing") && countsAny(t, " failing"):
+	case strings.HasSuffix(t, " failing") && hasPositiveCount(t, " failing"):
 		return "mocha"
 	}
 	return ""
@@ -61,11 +61,11 @@ func buildFailureRule(t string) string {
 			return "tsc"
 		case hasErrorCode(t), followsPosition(t, "error:") || followsPosition(t, "fatal error:") || followsPosition(t, "error "):
 			return "compiler"
-		case strings.HasPrefix(t, "Found ") && countsAny(t, " error"):
+		case strings.HasPrefix(t, "Found ") && hasPositiveCount(t, " error"):
 			return "linter"
-		case strings.HasPrefix(t, "✖ ") && countsAny(t, " error"):
+		case strings.HasPrefix(t, "✖ ") && hasPositiveCount(t, " error"):
 			return "eslint"
-		case strings.HasPrefix(t, "webpack ") && containsAny(t, " compiled with ") && countsAny(t, " error"):
+		case strings.HasPrefix(t, "webpack ") && containsAny(t, " compiled with ") && hasPositiveCount(t, " error"):
 			return "build"
 		case strings.Contains(t, ": parser error : ") && fileBefore(t, ":") != "": // xmllint
 			return "command"
@@ -155,7 +155,7 @@ func fileBefore(t, mark string) string {
 func countsFailures(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
-		return countsAny(t, " failure") && containsAny(t, " example", " test")
+		return hasPositiveCount(t, " failure") && containsAny(t, " example", " test")
 	case strings.HasSuffix(t, " fail") || strings.HasSuffix(t, " issues:"):
 		return t[0] != '0' && strings.Count(t, " ") == 1
 	}
@@ -280,7 +280,7 @@ func (p *phrases) isShellError(t string) bool {
 
 // pytestFails matches "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
-	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && countsAny(t, " failed", " error")
+	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && hasPositiveCount(t, " failed", " error")
 }
 
 // isPytestSummary matches "1 failed, 7 passed in 0.12s".
@@ -299,8 +299,8 @@ func isPytestSummary(t string) bool {
 	return true
 }
 
-// countsAny reports whether one of the words follows a number other than 0.
-func countsAny(t string, words ...string) bool {
+// hasPositiveCount reports whether one of the words follows a number other than 0.
+func hasPositiveCount(t string, words ...string) bool {
 	for _, word := range words {
 		for rest, ok := t, true; ok; {
 			var before string

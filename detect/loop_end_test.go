@@ -51,7 +51,7 @@ func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 }
 
 // A command that only reads or tests does not end the loop.
-func TestCommandThatMayChangeFilesEndsALoop(t *testing.T) {
+func TestFileChangingCommandEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
 		"cat a.go | head -3":          false,
@@ -97,7 +97,7 @@ func TestCommandThatMayChangeFilesEndsALoop(t *testing.T) {
 }
 
 // A tool that reads, searches or plans does not end the loop.
-func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
+func TestEditingOrPageToolEndsALoop(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string
 		changes    bool

@@ -52,7 +52,7 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "same-failure"
 	case hasSameAnswers(steps):
 		loop.Rule = "no-change"
-	case seesNothingNew(steps):
+	case hasOnlyKnownResults(steps):
 		loop.Rule = "nothing-new"
 	case isUndoLoop(steps):
 		loop.Rule = "edit-undo"

@@ -369,7 +369,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 
 // A loop gets a second warning only if the same calls go on after the first. After a change, a user turn or different
 // calls, a loop gets a first warning.
-func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
+func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
 	var guesses []testStep

@@ -104,12 +104,12 @@ func (p *phrases) isSuccessLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
 		(strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || isPytestSummary(t)):
-		return !countsAny(t, " failed", " error")
+		return !hasPositiveCount(t, " failed", " error")
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
 	case t == "PASS" || t == "OK" || hasAnyPrefix(t, p.lists["done"]):
 		return true
-	case strings.HasSuffix(t, " passing") && countsAny(t, " passing"),
+	case strings.HasSuffix(t, " passing") && hasPositiveCount(t, " passing"),
 		strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
 		return true
 	}

@@ -265,7 +265,7 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 	}
 }
 
-func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
+func TestShellErrorsInHalfTheLinesAreAFailure(t *testing.T) {
 	const shellError = "ls: cannot access 'x': No such file or directory\n"
 	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
@@ -275,7 +275,7 @@ func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
+func TestTimeoutIsFoundAtEitherOutputEnd(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
 		"Collecting flask\n<Command timed out after 120s>":                 "text:timeout",
@@ -292,7 +292,7 @@ func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
 	}
 }
 
-func TestFailureMessagesOfCommonProgramsAreErrors(t *testing.T) {
+func TestCommonProgramFailuresAreErrors(t *testing.T) {
 	for _, tc := range []struct {
 		line, out string
 		want      detect.Outcome

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
+func TestShellCommandsAreClassified(t *testing.T) {
 	for _, tc := range []struct {
 		cmd                     string
 		readOnly, masked, waits bool
@@ -53,7 +53,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 }
 
 // A list under the key "commands" holds several commands. A list under any other key holds one command's words.
-func TestCommandsOfAListAreSeparate(t *testing.T) {
+func TestListedCommandsAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
 		`{"timeout":5,"commands":["cd x","make test"]}`: "cd x\nmake test",
@@ -67,7 +67,7 @@ func TestCommandsOfAListAreSeparate(t *testing.T) {
 	}
 }
 
-func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
+func TestCallPurposeFollowsNameAndArguments(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string
 		want       purpose

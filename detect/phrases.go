@@ -44,7 +44,7 @@ type phrases struct {
 	refusals                 []refusalWording
 	synthetic                []ruledPhrase // how harness-written user messages begin
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in agents' side requests
-	sideOrders               []ruledPhrase // instructions for housekeeping in chat front ends
+	chatInstructions         []ruledPhrase // instructions for housekeeping in chat front ends
 }
 
 // messagePhrases are the phrases for phrases.errorMessageRule. Each field holds one class from phrases.tsv.
@@ -162,16 +162,16 @@ func compile(list []listLine) *phrases {
 		case "side-is":
 			p.sideRoles = append(p.sideRoles, ruledPhrase{more, l.phrase})
 		case "side-order":
-			p.sideOrders = append(p.sideOrders, ruledPhrase{more, l.phrase})
+			p.chatInstructions = append(p.chatInstructions, ruledPhrase{more, l.phrase})
 		case "error-word":
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)
 		case "waits":
-			p.waitCommands.addForm(l.phrase)
+			p.waitCommands.addPattern(l.phrase)
 		case "polls":
-			p.pollCommands.addForm(l.phrase)
+			p.pollCommands.addPattern(l.phrase)
 		case "carries":
-			p.launchers.addForm(l.phrase)
+			p.launchers.addPattern(l.phrase)
 		default:
 			if to := prefixed[class]; to != nil {
 				to.add(strings.TrimPrefix(l.phrase, " "), cmp.Or(more, class))

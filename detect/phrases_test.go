@@ -218,7 +218,7 @@ func TestUnneededPhrasesAreFound(t *testing.T) {
 	}
 }
 
-func TestReadListParsesPhrasesAndRejectsInvalidLines(t *testing.T) {
+func TestReadListRejectsInvalidLines(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
 			t.Errorf("readList(%q): err = nil, want an error", text)

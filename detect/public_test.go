@@ -184,7 +184,7 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	}
 }
 
-func TestSignatureLinesArePartOfTheText(t *testing.T) {
+func TestSignatureLinesComeFromTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})
 		lines := rapid.SliceOfN(line, 1, 30).Draw(t, "lines")

@@ -18,7 +18,7 @@ func textTurns(texts ...string) []any {
 }
 
 // These conversations declare no tools.
-func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
+func TestOnlyRepeatedProgramTextIsALoop(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
 		other  = `{"request": "fetch", "url": "http://a.test/y"}`

@@ -32,7 +32,7 @@ func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 		}
 		first, second := render(3), render(8)
 		one, two := detect.ResultEnds(first), detect.ResultEnds(second)
-		if detect.ResultSum(first, false) == detect.ResultSum(second, false) && one != two && one != 0 && two != 0 {
+		if detect.ResultHash(first, false) == detect.ResultHash(second, false) && one != two && one != 0 && two != 0 {
 			t.Errorf("results %.200q and %.200q have the same hash, but different ends", first, second)
 		}
 	})

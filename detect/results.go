@@ -49,7 +49,7 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
-		call, _ := callOf(req, list[n].Result.CallID, recall)
+		call, _ := findCall(req, list[n].Result.CallID, recall)
 		if r.Classify(call, list[n].Result).Outcome == Error {
 			failed = append(failed, n)
 		}
@@ -60,7 +60,7 @@ func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Cal
 // FailedKinds returns the distinct error kinds among the new results in the request.
 func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wire.Call, bool)) (kinds []string) {
 	for _, found := range req.NewResults() {
-		call, _ := callOf(req, found.Result.CallID, recall)
+		call, _ := findCall(req, found.Result.CallID, recall)
 		if r.Classify(call, found.Result).Outcome != Error {
 			continue
 		}

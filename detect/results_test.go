@@ -33,7 +33,7 @@ func checkResults(t *testing.T, cases []resultCase) {
 
 const deployArgs = `{"command":"./deploy.sh staging"}`
 
-func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
+func TestAgentCommandResultsAreClassified(t *testing.T) {
 	checkResults(t, []resultCase{
 		{
 			"codex fails", "exec_command", `{"cmd":"./deploy.sh"}`,
@@ -188,7 +188,7 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 }
 
 // The success flag does not count for a command in a pipe, which hides the exit code.
-func TestFlagOverridesTextOfLookupAndFile(t *testing.T) {
+func TestFlagOverridesLookupAndFileText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-func TestCostOfAFailureDoesNotGrow(t *testing.T) {
+func TestFailureCostDoesNotGrow(t *testing.T) {
 	allocs := func(n int) float64 {
 		raw, runs := failuresBody(t, n), 5
 		reqs := make([]*wire.Request, runs+1)

@@ -140,7 +140,7 @@ func (c *toolCall) literals(args string) []string {
 		switch {
 		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
-			if found, names := c.looseFind(); names != "" {
+			if found, names := c.splitSearchCommand(); names != "" {
 				_, folders, _ := strings.Cut(found, " ") // rg may repeat a search by grep
 				words = addLongestWords(words, folders)
 				continue

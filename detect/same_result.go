@@ -223,7 +223,7 @@ func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 // isVolatile reports whether a word with digits changes between runs, such as an id, a time or a duration. before and
 // after are the line's text around the word.
 func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
-	sets := alphabetsOf(w)
+	sets := commonAlphabets(w)
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
@@ -308,8 +308,8 @@ var alphabets = func() (out [256]alphabetSet) {
 	return out
 }()
 
-// alphabetsOf returns the alphabets that have all bytes of w.
-func alphabetsOf(w string) alphabetSet {
+// commonAlphabets returns the alphabets that have all bytes of w.
+func commonAlphabets(w string) alphabetSet {
 	all := ^alphabetSet(0)
 	for i := 0; i < len(w) && all != 0; i++ {
 		all &= alphabets[w[i]]
@@ -317,9 +317,9 @@ func alphabetsOf(w string) alphabetSet {
 	return all
 }
 
-func isHex(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
+func isHex(w string) bool { return commonAlphabets(w)&hexBytes != 0 }
 
-// isDuration matches 971ms, 0.12s and 1m30s. sets is alphabetsOf(w).
+// isDuration matches 971ms, 0.12s and 1m30s. sets is commonAlphabets(w).
 func isDuration(w string, sets alphabetSet) bool {
 	rest := w
 	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {
@@ -329,7 +329,7 @@ func isDuration(w string, sets alphabetSet) bool {
 		return false
 	}
 	return sets&durationBytes != 0 ||
-		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
+		commonAlphabets(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
 // startsWithUnit matches units for times and transfer rates.

@@ -14,7 +14,7 @@ import (
 )
 
 // White space, key order, descriptions, times and ids are irrelevant.
-func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
+func TestCallIdentityAndResultHashIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
 		same       bool
@@ -42,7 +42,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	} {
 		a := detect.CanonicalArgs(tc.a)
 		b := detect.CanonicalArgs(tc.b)
-		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != tc.same {
+		if (detect.CallIdentity("t", a) == detect.CallIdentity("t", b)) != tc.same {
 			t.Errorf("%s: arguments %s and %s: equal identities = %v, want %v", tc.name, a, b, !tc.same, tc.same)
 		}
 	}
@@ -79,7 +79,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 			"request 2e0b1f00-1111-4abc-9def-aabbccddeeff failed", true,
 		},
 	} {
-		if (detect.ResultSum(tc.a, false) == detect.ResultSum(tc.b, false)) != tc.same {
+		if (detect.ResultHash(tc.a, false) == detect.ResultHash(tc.b, false)) != tc.same {
 			t.Errorf("results %q and %q: equal hashes = %v, want %v", tc.a, tc.b, !tc.same, tc.same)
 		}
 	}
@@ -182,8 +182,8 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// bodyOf200Calls returns a request in which each call reads a different file part.
-func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
+// readCallsBody returns a request in which each call reads a different file part.
+func readCallsBody(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep
 	for i := range 200 {
@@ -200,13 +200,13 @@ func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
+func TestContainsAllWordsInAnyOrder(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
 		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
 		words := []string{strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "word"), ""), piece.Draw(t, "another")}
 		want := strings.Contains(raw, words[0]) && strings.Contains(raw, words[1])
-		if got := detect.Holds([]byte(raw), words); got != want {
+		if got := detect.ContainsAllWords([]byte(raw), words); got != want {
 			t.Errorf("Holds(%[2]q, %[1]q) = %[3]v, want %[4]v", words, raw, got, want)
 		}
 	})
@@ -234,7 +234,7 @@ func BenchmarkLoopsAfter200Failures(b *testing.B) {
 
 func BenchmarkLoops200(b *testing.B) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Messages} {
-		raw := bodyOf200Calls(b, d)
+		raw := readCallsBody(b, d)
 		b.Run(d.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -252,11 +252,11 @@ func BenchmarkLoops200(b *testing.B) {
 	}
 }
 
-func BenchmarkResultSum8K(b *testing.B) {
+func BenchmarkResultHash8K(b *testing.B) {
 	text := strings.Repeat("ok   shop/cart  0.31s  at 12:31:07 pid 4711 sum 0xfe12\n", 8192/56)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		detect.ResultSum(text, false)
+		detect.ResultHash(text, false)
 	}
 }
 

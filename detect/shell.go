@@ -30,7 +30,7 @@ func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, 
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.RetriesUntilSuccess, line: line}
-	acts := false
+	changes := false
 	for _, command := range line.Commands {
 		prog, args := p.program(command.Words)
 		if prog == "" {
@@ -39,7 +39,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		c.parts = append(c.parts, shellPart{prog: prog, args: args})
 		waits, polls := p.waitsOrPolls(prog, args, depth)
 		readOnly := p.isReadOnly(prog, args)
-		c.readOnly, acts = c.readOnly && readOnly, acts || !readOnly && !polls
+		c.readOnly, changes = c.readOnly && readOnly, changes || !readOnly && !polls
 		c.waits, c.polls = c.waits || waits, c.polls || polls
 		if command.InSubstitution {
 			continue
@@ -52,7 +52,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 			c.statusMasked = c.statusMasked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
 	}
-	c.readOnly, c.polls = c.readOnly && len(c.parts) > 0, c.polls && !acts
+	c.readOnly, c.polls = c.readOnly && len(c.parts) > 0, c.polls && !changes
 	if strings.Contains(cmd, "pipefail") || strings.Contains(cmd, "PIPESTATUS") {
 		c.statusMasked = false
 	}
@@ -106,7 +106,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 			return false
 		}
 	case "xargs":
-		_, command := readOptions(args, syntaxOf(prog), true)
+		_, command := readOptions(args, optionSyntaxFor(prog), true)
 		started, rest := p.program(command)
 		return started == "" || p.isReadOnly(started, rest) // without a command, xargs prints its input
 	case "sed":

@@ -12,9 +12,9 @@ type optionSyntax struct {
 	writeOptions   string // options with which the program writes a file
 }
 
-// syntaxOf returns a program's option syntax. It knows a few programs. For all others, no option has a value in the
-// next word.
-func syntaxOf(prog string) optionSyntax {
+// optionSyntaxFor returns a program's option syntax. It knows a few programs. For all others, no option has a value in
+// the next word.
+func optionSyntaxFor(prog string) optionSyntax {
 	switch prog {
 	case "sed":
 		return optionSyntax{shortWithValue: "efl", longWithValue: "--expression --file --line-length", writeOptions: "-i -I --in-place"}
@@ -47,7 +47,7 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 	case "go":
 		return len(args) > 1 && args[0] == "env" && hasAny(args[1:], "-w", "-u")
 	}
-	syntax := syntaxOf(prog)
+	syntax := optionSyntaxFor(prog)
 	options, rest := readOptions(args, syntax, false)
 	scripts, inPlace := rest[:min(1, len(rest))], false
 	for _, o := range options {

@@ -198,7 +198,7 @@ func TestReadersAreDeterministicOnAnyText(t *testing.T) {
 			kind, passed, ok := detect.Verification(tool, args, piece)
 			canon := detect.CanonicalArgs(args)
 			return fmt.Sprint(detect.Classify(tool, args, piece, 0), detect.Classify(tool, args, piece, 1), detect.Signature(piece), detect.Headline(piece),
-				detect.ClassifyTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
+				detect.ClassifyTurn(piece, piece, text), kind, passed, ok, detect.CallIdentity(tool, args), canon)
 		}
 		once := readAll()
 		if repeated := readAll(); repeated != once {

@@ -210,7 +210,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 	}
 }
 
-func TestWorksWithToolsIsTrueForAgentsOnly(t *testing.T) {
+func TestAlwaysSendsToolsIsTrueForAgentsOnly(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
 		if got := detect.AlwaysSendsTools(product); got != want {
 			t.Errorf("AlwaysSendsTools(%q) = %v, want %v", product, got, want)

@@ -58,7 +58,7 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 func (r *Results) resultSignal(
 	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
-	call, _ := callOf(req, res.CallID, recall)
+	call, _ := findCall(req, res.CallID, recall)
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	v := j.classify()
 	if v.Outcome == Refusal {

@@ -101,7 +101,7 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	for i, k := range v.keys {
 		val := v.vals[i]
 		if p.isKey("failure-text", k) {
-			out = append(out, p.stringsOf(val, depth)...)
+			out = append(out, p.collectStrings(val, depth)...)
 		}
 	}
 	if v.kind == arrayValue {
@@ -112,8 +112,8 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
-// stringsOf returns the strings in a value. It also searches strings that contain JSON.
-func (p *phrases) stringsOf(v lenientValue, depth int) []string {
+// collectStrings returns the strings in a value. It also searches strings that contain JSON.
+func (p *phrases) collectStrings(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
 		t := strings.TrimSpace(v.text())

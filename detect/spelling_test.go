@@ -57,7 +57,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 }
 
 // A pipe replaces a command's exit code.
-func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
+func TestPipeExitCodeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
 	if got := countLoops(t, plain, piped); got != 1 {

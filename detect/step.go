@@ -87,7 +87,7 @@ type stepMemo struct {
 	isTransient, hasTransient                            bool // the failure may end although nothing changes
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
-	timePassed                                           bool // the call waited, so later results may differ
+	waited                                               bool // the call waited, so later results may differ
 	toolHash                                             uint32
 	isShort                                              bool // one line of a few words, or empty
 	onlyConfirms                                         bool // an edit's result, or an empty or short one
@@ -183,8 +183,8 @@ func (s *step) judgement() Judgement {
 		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // only a frame with an exit code
 	t := &s.memo.traits
 	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
-	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
-	if v.Outcome == OK && !v.ReportsSuccess && acts {
+	mayWrite := len(call.shell.parts) > 0 && !call.shell.readOnly
+	if v.Outcome == OK && !v.ReportsSuccess && mayWrite {
 		// The output of a check reports the outcome, even without an exit code.
 		s.memo.isSilent = call.verificationKind() == "" || compiledPhrases().unframe(s.call.result.text).isEmpty
 	}
@@ -192,9 +192,9 @@ func (s *step) judgement() Judgement {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program did not run
 		s.memo.traits.isRepeatable = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
-		s.memo.timePassed = compiledPhrases().isTransient(v, s.call.result.text)
+		s.memo.waited = compiledPhrases().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
-		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
+		s.memo.waited = call.purpose == purposeWait || call.shell.waits
 	}
 	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && (call.isBenchmark() || compiledPhrases().isUnfinished(s.call.result.text))
 	return v
@@ -203,7 +203,7 @@ func (s *step) judgement() Judgement {
 // mayChangeResults reports whether the step had or started a side effect, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.judgement()
-	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
+	return s.memo.waited || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
 // isTransient reports whether the failure may end although the agent changes nothing.

@@ -29,7 +29,7 @@ func hasSameFailures(steps func(int) *step) bool {
 	if newest.isTransient() {
 		minCount++
 	}
-	return hasAlikeResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
+	return hasMatchingResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
 // hasSameAnswers reports whether a tool's last minSameScreens results are the same, although the arguments differ. A
@@ -40,16 +40,16 @@ func hasSameAnswers(steps func(int) *step) bool {
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
 		return false
 	}
-	return hasAlikeResults(steps, minSameScreens, func(s *step) bool {
+	return hasMatchingResults(steps, minSameScreens, func(s *step) bool {
 		return s.judgement().Outcome == OK && sameResult(s, newest)
 	})
 }
 
-// hasAlikeResults reports whether isAlike accepts the results in the newest minCount answers that call the newest
+// hasMatchingResults reports whether matches accepts the results in the newest minCount answers that call the newest
 // step's tool. The search ends at a user turn, a warning or a different result from the tool. If time can change the
 // result, a wait also ends the search. For successes, it also ends at a side effect, or at two equal calls of other
 // tools with different results.
-func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
+func hasMatchingResults(steps func(int) *step, minCount int, matches func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
@@ -57,19 +57,19 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 	var between *step // last call to a different tool
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
-		if s == nil || s.isUser || s.hasWarning || timeMatters && s.timePassed() {
+		if s == nil || s.isUser || s.hasWarning || timeMatters && s.hasWaited() {
 			return false
 		}
 		switch same := sameTool(newest, s); {
 		case !same && succeeds && s.mayChangeResults():
 			return false
-		case !same && (!succeeds || newest.memo.isShort || !isAlike(s)):
+		case !same && (!succeeds || newest.memo.isShort || !matches(s)):
 			if succeeds && showsChange(between, s) {
 				return false
 			}
 			between = s
 		case s.judgement().Outcome == Pending || s.judgement().Outcome == Refusal:
-		case !isAlike(s):
+		case !matches(s):
 			return false
 		case s.batch != batch:
 			batch = s.batch
@@ -84,10 +84,10 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 // showsChange reports whether two steps are the same call with different results. The step a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// seesNothingNew reports whether the last minKnownResults answers had only known results, at least two of them
+// hasOnlyKnownResults reports whether the last minKnownResults answers had only known results, at least two of them
 // different. A poll or a wait ends the search, because the agent expects the same result. A confirmed new action, such
 // as an edit, is progress.
-func seesNothingNew(steps func(int) *step) bool {
+func hasOnlyKnownResults(steps func(int) *step) bool {
 	var list []*step // newest first
 	back := func(i int) *step {
 		for i >= len(list) {
@@ -142,9 +142,9 @@ func (s *step) onlyConfirms() bool {
 	return s.memo.onlyConfirms
 }
 
-func (s *step) timePassed() bool {
+func (s *step) hasWaited() bool {
 	s.judgement()
-	return s.memo.timePassed
+	return s.memo.waited
 }
 
 // sameTool reports whether two calls have the same tool. Two commands must also run the same program.

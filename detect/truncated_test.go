@@ -21,10 +21,10 @@ func callAllReaders(text string) {
 	}
 	detect.Signature(text)
 	detect.Headline(text)
-	detect.ResultSum(text, false)
+	detect.ResultHash(text, false)
 }
 
-func rowsOfTestdata(t *testing.T) (rows []string) {
+func readTestdataRows(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 			}
 		}
 	}
-	rows := rowsOfTestdata(t)
+	rows := readTestdataRows(t)
 	rapid.Check(t, func(t *rapid.T) {
 		row := rapid.SampledFrom(rows).Draw(t, "row")
 		frame := rapid.SampledFrom(framedResults()).Draw(t, "frame")
@@ -84,7 +84,7 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	})
 }
 
-func TestExitCodeIsReadFromAttributeOfFirstTag(t *testing.T) {
+func TestExitCodeIsReadFromFirstTagAttribute(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		`<result exit_code="2">boom</result>`:     2,

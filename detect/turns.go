@@ -183,8 +183,8 @@ var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "ano
 
 // answersQuestion reports whether a turn only answers a question, and says nothing about the agent or the work.
 func (p *phrases) answersQuestion(words, previous string) bool {
-	own, _ := p.withoutPasted(words)
-	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
+	ownWords, _ := p.withoutPasted(words)
+	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(ownWords))
 	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
@@ -304,7 +304,7 @@ const maxTurnText = 4000
 
 // withoutPasted returns the user's own words, without quoted output, code and screenshot paths. pasted is true if a
 // removed line shows a failure.
-func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
+func (p *phrases) withoutPasted(words string) (ownWords string, pasted bool) {
 	var b strings.Builder
 	inFence := false
 	for line := range strings.SplitSeq(cutText(words, maxTurnText), "\n") {

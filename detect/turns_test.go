@@ -166,7 +166,7 @@ func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
 }
 
 // Each line in testdata/turns.tsv holds a feeling, the previous answer and a user turn.
-func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
+func TestHarnessAndCustomerTurnsAreClassified(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
 		if len(cols) != 3 {
@@ -200,7 +200,7 @@ func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	}
 }
 
-func TestNoToAnythingElseIsClassifiedAsThanks(t *testing.T) {
+func TestDecliningMoreHelpIsThanks(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
 		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?").Feeling; got != detect.Thanks {

@@ -97,9 +97,9 @@ type callFingerprint struct {
 	words         []uint32 // the edited file, command words, SQL names, or other arguments
 	names         []uint32 // the edited file, SQL names, or argument names
 
-	hasFailure bool     // failure and message are set
-	failure    []uint32 // lines about the failure; set by step.failureFingerprint
-	message    uint32   // set by step.failureFingerprint
+	failureComputed bool     // failure and message are set
+	failure         []uint32 // lines about the failure; set by step.failureFingerprint
+	message         uint32   // set by step.failureFingerprint
 }
 
 // fingerprint returns the call's fingerprint. The fields failure and message may be unset.
@@ -136,10 +136,10 @@ func (s *step) fingerprint() *callFingerprint {
 
 func (s *step) failureFingerprint() *callFingerprint {
 	f := s.fingerprint()
-	if f.hasFailure {
+	if f.failureComputed {
 		return f
 	}
-	f.hasFailure = true
+	f.failureComputed = true
 	call := s.toolCall()
 	_, lines := call.phrases.headline(s.text())
 	buf := make([]byte, 0, 256)

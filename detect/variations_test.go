@@ -9,7 +9,7 @@ import (
 
 // Variations of a call differ in options, spelling or additional arguments. A different object or failure, a change, a
 // user turn, and many other calls end the count.
-func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
+func TestSameFailureInCallVariationsIsALoop(t *testing.T) {
 	t.Parallel()
 	const (
 		rejected = "To host:cart.git\n ! [rejected] main -> main (non-fast-forward)\nerror: failed to push some refs to 'host:cart.git'"

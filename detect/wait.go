@@ -8,12 +8,12 @@ import (
 // commandList holds command patterns by program. A matching command's arguments contain the pattern's words in order.
 type commandList map[string][][]string
 
-func (l commandList) addForm(phrase string) {
+func (l commandList) addPattern(phrase string) {
 	words := strings.Fields(phrase)
 	l[words[0]] = append(l[words[0]], words[1:])
 }
 
-func (l commandList) has(prog string, args []string) bool {
+func (l commandList) matches(prog string, args []string) bool {
 	return slices.ContainsFunc(l[strings.ToLower(prog)], func(words []string) bool {
 		for _, a := range args {
 			if len(words) > 0 && isOption(a, words[0]) {
@@ -46,9 +46,9 @@ const maxLaunchers = 3
 // that an agent waits for (polls). It analyses at most depth nested launchers.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
-	case p.waitCommands.has(prog, args) || p.sleepsInCode(prog, args):
+	case p.waitCommands.matches(prog, args) || p.sleepsInCode(prog, args):
 		return true, false
-	case p.pollCommands.has(prog, args) || p.fetchesHealthCheck(prog, args):
+	case p.pollCommands.matches(prog, args) || p.fetchesHealthCheck(prog, args):
 		return false, true
 	case depth == 0 || len(args) == 0:
 		return false, false
@@ -57,7 +57,7 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 	case p.inList("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
 		inner := p.analyse(args[1], depth-1)
 		return inner.waits, inner.polls
-	case p.inList("program scripts", prog), p.launchers.has(prog, args):
+	case p.inList("program scripts", prog), p.launchers.matches(prog, args):
 		for i := range min(len(args), maxLaunchedArgs) {
 			if i == len(args)-1 && strings.Contains(args[i], " ") { // ssh host "sleep 5; ls"
 				inner := p.analyse(args[i], depth-1)
@@ -79,10 +79,10 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 // sleepsInCode matches python -c "time.sleep(5)".
 func (p *phrases) sleepsInCode(prog string, args []string) bool {
 	return p.inList("program interprets", strings.TrimRight(prog, "0123456789.")) &&
-		slices.ContainsFunc(args, p.sleeps)
+		slices.ContainsFunc(args, p.callsSleep)
 }
 
-func (p *phrases) sleeps(code string) bool {
+func (p *phrases) callsSleep(code string) bool {
 	return containsAny(strings.ToLower(code), p.lists["sleeps"]...)
 }
 

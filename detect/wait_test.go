@@ -114,7 +114,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 }
 
 // A transient failure's second retry is a loop. So is a lasting failure's first retry.
-func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
+func TestFirstTransientRetryIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
 		"503 Service Unavailable", "429 Too Many Requests", "rate limit exceeded", "Throttling: slow down",

@@ -18,7 +18,7 @@ const (
 // user's words does not count. recall returns calls in earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
-		call, ok := callOf(req, item.Result.CallID, recall)
+		call, ok := findCall(req, item.Result.CallID, recall)
 		if !ok || !mayShowWork(&call) || item.Result.Text == "" {
 			continue
 		}
@@ -190,7 +190,7 @@ type pushOutput struct {
 // readPushLine reads a repository, an updated branch, or a pull request address.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
-		p.repository, p.inFetch = work.RepositoryOf(remote), false
+		p.repository, p.inFetch = work.RemoteRepository(remote), false
 		return
 	}
 	if strings.HasPrefix(line, "From ") {

@@ -69,7 +69,7 @@ func repositoryOption(args []string, names ...string) string {
 // repositoryPath returns a path such as acme/shop from a path, a path with a host, or an address.
 func repositoryPath(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "@") {
-		return work.RepositoryOf(text)
+		return work.RemoteRepository(text)
 	}
 	if host, rest, ok := strings.Cut(text, "/"); ok && strings.Contains(host, ".") && strings.Contains(rest, "/") {
 		text = rest

@@ -51,7 +51,7 @@ func refStrings(refs []work.Ref) (list []string) {
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // Commits in a listing, in a file or in a fetch are not the agent's.
-func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
+func TestWorkReturnsAgentReferences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call toolCall
 		want []string
@@ -154,7 +154,7 @@ func TestRefusedCallHasNoReferences(t *testing.T) {
 	}
 }
 
-func TestNumberOfReferencesIsLimited(t *testing.T) {
+func TestReferencesAreLimited(t *testing.T) {
 	var b strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)

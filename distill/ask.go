@@ -16,14 +16,14 @@ import (
 // question is a question to a judge about one session. The goroutine calling the judge writes answer and err, and then
 // closes done. Only the goroutine walking over the sessions uses the other fields.
 type question struct {
-	id         session.ID
-	counted    bool // whether the first round has counted the session
-	session    *Session
-	marks      map[string]judgeMark // what each judge has read and counted in the session
-	last, next judgeMark            // this judge's entry in marks, and the one to replace it
-	done       chan struct{}
-	answer     Judgement
-	err        error
+	id                  session.ID
+	counted             bool // whether the first round has counted the session
+	session             *Session
+	marks               map[string]judgeMark // what each judge has read and counted in the session
+	storedMark, newMark judgeMark            // this judge's entry in marks, and the one to replace it
+	done                chan struct{}
+	answer              Judgement
+	err                 error
 }
 
 // ask asks a judge. It usually returns before the answer, so the walk over the sessions continues. If too many
@@ -65,7 +65,7 @@ func (w *tenantDistiller) awaitOldest(ctx context.Context) error {
 	if err := w.recordAnswer(ctx, q); err != nil {
 		return err
 	}
-	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
+	return w.writeMarks(ctx, q.id, q.marks, &q.storedMark, &q.newMark)
 }
 
 // drain waits for the answers to all open questions, and returns err or an error from recording. After an error other
@@ -108,24 +108,24 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	switch {
 	case q.err == nil:
 	case errors.As(q.err, &panicked):
-		q.next.Tries = 0
+		q.newMark.Tries = 0
 		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, errSetAside):
-		q.next.Tries = maxUnusable
+		q.newMark.Tries = maxUnusable
 		w.summary.SetAside++
 		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, ErrUnusable):
-		if q.next.Tries++; q.next.isSetAside() {
+		if q.newMark.Tries++; q.newMark.isSetAside() {
 			w.summary.SetAside++
 		}
 		w.reportFailure(q.session, q.err)
 		return nil
 	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errorCount+1 < maxJudgeFailures:
 		w.judging.errorCount, w.judging.lastError = w.judging.errorCount+1, q.err
-		if q.next.Tries == 0 {
-			q.next.Hash = "" // the next run asks the judge again
+		if q.newMark.Tries == 0 {
+			q.newMark.Hash = "" // the next run asks the judge again
 		}
 		w.reportFailure(q.session, q.err)
 		return nil
@@ -133,13 +133,13 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 		w.judging.lastError = q.err
 		return fmt.Errorf("the judge: %w", q.err)
 	}
-	w.judging.errorCount, w.judging.lastError, q.next.Tries = 0, nil, 0
+	w.judging.errorCount, w.judging.lastError, q.newMark.Tries = 0, nil, 0
 	w.summary.Judged++
-	w.setOpinions(q.session, &q.next, q.answer.Opinions)
+	w.setOpinions(q.session, &q.newMark, q.answer.Opinions)
 	for i := range q.answer.Drafts {
 		d := &q.answer.Drafts[i]
 		w.summary.Candidates++
-		d.Refs, d.Sightings, d.mark = []Ref{parseSession(q.session, w.orgWords).ref}, 1, &q.next
+		d.Refs, d.Sightings, d.mark = []Ref{parseSession(q.session, w.orgWords).ref}, 1, &q.newMark
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // no mark is stored: the next run reads the session again
 			w.summary.Stopped = stoppedByBank
@@ -182,7 +182,7 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 		if !known || opinion == "" {
 			continue
 		}
-		m.Opinions[slug], m.Texts[slug] = opinion, textOf(s.arms[i], l)
+		m.Opinions[slug], m.Texts[slug] = opinion, textKey(s.arms[i], l)
 		w.summary.Opinions++
 	}
 }

@@ -42,9 +42,9 @@ type organisationWording struct {
 	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
-func (w *organisationWording) add(o *organisationWording) {
-	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
-	w.Sessions += o.Sessions
+func (w *organisationWording) add(other *organisationWording) {
+	w.Varied = w.Varied || other.Varied || w.Phrase != other.Phrase
+	w.Sessions += other.Sessions
 }
 
 func (w *organisationWording) occurInSessions(n int) bool {
@@ -121,8 +121,8 @@ func (o *occurrence) addFailedFix(f Fix) {
 
 // addRedoneEdit records whether the session followed the known advice after the refused edit in step i, and whether the
 // next edit worked.
-func (o *occurrence) addRedoneEdit(r *parsedSession, i int) {
-	followed, worked, _ := r.redoneEdit(i, findKnownFailure(o.failure.Known).Edit)
+func (o *occurrence) addRedoneEdit(parsed *parsedSession, i int) {
+	followed, worked, _ := parsed.redoneEdit(i, findKnownFailure(o.failure.Known).Edit)
 	switch {
 	case followed && worked:
 		o.addFix(Fix{Kind: fixRedone})
@@ -142,7 +142,7 @@ func (ps *parsedSession) failures() []*occurrence {
 		if !s.failed() {
 			continue
 		}
-		c, ok := ps.caseOf(s)
+		c, ok := ps.failureCase(s)
 		if !ok {
 			continue
 		}
@@ -161,34 +161,34 @@ func (ps *parsedSession) failures() []*occurrence {
 }
 
 // addFailure counts the failed step i, and adds the fixes that the session tried afterwards.
-func (o *occurrence) addFailure(r *parsedSession, i int) {
+func (o *occurrence) addFailure(parsed *parsedSession, i int) {
 	o.failure.MaxFailures++
 	if o.lookupStep > 0 && i > o.lookupStep { // the lookup did not prevent the next failure
 		o.markLookupsFailed()
 	}
 	if k := findKnownFailure(o.failure.Known); k != nil && k.Edit != "" {
 		if o.failure.MaxFailures == 1 {
-			o.addRedoneEdit(r, i)
+			o.addRedoneEdit(parsed, i)
 		}
-		if r.toolWorksLater(i) {
+		if parsed.toolWorksLater(i) {
 			o.failure.Repaired = 1
 		}
 		return
 	}
-	f, ok := r.findFix(i)
+	f, ok := parsed.findFix(i)
 	if ok {
 		o.addFix(f)
 	}
 	if ok && f.Kind == fixLookupOnly && o.lookupStep == 0 {
-		o.lookupStep = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
+		o.lookupStep = i + 1 + slices.IndexFunc(parsed.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
 	}
-	if ok && f.Kind != fixLookupOnly || !ok && o.failure.Known != "" && r.toolWorksLater(i) {
+	if ok && f.Kind != fixLookupOnly || !ok && o.failure.Known != "" && parsed.toolWorksLater(i) {
 		o.failure.Repaired = 1
 	}
-	for _, tried := range r.failedFixes(i) {
+	for _, tried := range parsed.failedFixes(i) {
 		o.addFailedFix(tried)
 	}
-	if o.failure.Repaired == 1 || r.failureEndsLater(i) {
+	if o.failure.Repaired == 1 || parsed.failureEndsLater(i) {
 		o.failure.Ended = 1
 	}
 }
@@ -212,8 +212,8 @@ func (ps *parsedSession) toolWorksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the case for a failed step. ok is false if the error has too few quotable words.
-func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
+// failureCase returns the case for a failed step. ok is false if the error has too few quotable words.
+func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
 	}
@@ -221,14 +221,14 @@ func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 		return c, false
 	}
 	c = Case{Tool: s.tool, Shell: s.shell != nil}
-	m, ok := s.caseMessage(stableMessageOf(s.text, publicWords(s), s.callWords()))
+	m, ok := s.caseMessage(newStableMessage(s.text, publicWords(s), s.callWords()))
 	if ok {
-		c.Show, c.Phrases = m.show, []string{m.phrase}
+		c.Show, c.Phrases = m.display, []string{m.phrase}
 	}
 	if ps.orgWords {
 		for scope, words := range map[wordScope]*organisationWording{scopeTerms: &c.Terms, scopeNames: &c.Names} {
 			if own, identifies := s.caseMessage(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
-				*words = organisationWording{Show: own.show, Phrase: own.phrase, Sessions: 1}
+				*words = organisationWording{Show: own.display, Phrase: own.phrase, Sessions: 1}
 			}
 		}
 	}
@@ -258,14 +258,14 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	if s.shell != nil {
 		minWords = 3
 		if name, rest, _ := strings.Cut(m.phrase, ": "); name == "bash" || name == "sh" || name == "zsh" {
-			m.phrase, m.show = rest, strings.TrimPrefix(m.show, name+": ")
+			m.phrase, m.display = rest, strings.TrimPrefix(m.display, name+": ")
 		}
-		m.show = strings.TrimPrefix(m.show, "line … ")
+		m.display = strings.TrimPrefix(m.display, "line … ")
 	}
 	for _, end := range []string{"e.g", "i.e", ",", "("} { // the example after these was private
-		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
+		m.display = strings.TrimRight(strings.TrimSuffix(m.display, end), " ")
 	}
-	return m, m.words >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
+	return m, m.wordCount >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
 // withWording returns the case with the message and the trigger for the lesson. With orgWords, the organisation's words
@@ -303,24 +303,24 @@ func (s *step) callWords() map[string]bool {
 
 // isToolName reports whether an API may accept a name. Other names could bring arbitrary text into a lesson.
 func isToolName(name string) bool {
-	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
+	return name != "" && len(name) <= 80 && containsOnly(name, letters+digits+"_-.:/")
 }
 
-func (c *Case) add(o *Case) {
-	c.Sessions += o.Sessions
-	c.Repaired += o.Repaired
-	c.Ended += o.Ended
-	c.FailedOnce += o.FailedOnce
+func (c *Case) add(other *Case) {
+	c.Sessions += other.Sessions
+	c.Repaired += other.Repaired
+	c.Ended += other.Ended
+	c.FailedOnce += other.FailedOnce
 	if c.Known != "" { // a known failure has several wordings
-		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), o.Phrases...), appendMissing(slices.Clip(c.Kinds), o.Kinds...)
+		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), other.Phrases...), appendMissing(slices.Clip(c.Kinds), other.Kinds...)
 	}
-	if o.Sessions > 0 {
-		c.Terms.add(&o.Terms)
-		c.Names.add(&o.Names)
+	if other.Sessions > 0 {
+		c.Terms.add(&other.Terms)
+		c.Names.add(&other.Names)
 	}
-	c.MaxFailures, c.Changed = max(c.MaxFailures, o.MaxFailures), c.Changed || o.Changed
-	c.Refs = addRefs(c.Refs, o.Refs)
-	for _, h := range o.Fixes {
+	c.MaxFailures, c.Changed = max(c.MaxFailures, other.MaxFailures), c.Changed || other.Changed
+	c.Refs = addRefs(c.Refs, other.Refs)
+	for _, h := range other.Fixes {
 		at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.fix() == h.fix() })
 		if at < 0 {
 			if len(c.Fixes) < 16 {

@@ -47,9 +47,9 @@ const (
 
 // statusError is a response with a status other than 200.
 type statusError struct {
-	code  int
-	body  string        // start of the body, redacted
-	after time.Duration // wait in Retry-After; 0 for none
+	code       int
+	body       string        // start of the body, redacted
+	retryAfter time.Duration // wait in Retry-After; 0 for none
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
@@ -126,8 +126,8 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			noFormat, pause = true, 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.retryable():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
-		case errors.As(err, &status) && status.after > 0:
-			pause = min(status.after, maxWait)
+		case errors.As(err, &status) && status.retryAfter > 0:
+			pause = min(status.retryAfter, maxWait)
 		case errors.Is(err, ErrUnusable) && try >= 1:
 			return used, err // the second unusable answer
 		}

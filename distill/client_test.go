@@ -180,7 +180,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 }
 
 // If the server reports no tokens, they are estimated. Tokens in an unusable answer also count.
-func TestTokensOfAnswersAreCounted(t *testing.T) {
+func TestAnswerTokensAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)
 	}

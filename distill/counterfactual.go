@@ -24,11 +24,11 @@ type Comparison struct {
 	NotFollowed Outcomes `json:"not_followed"`
 }
 
-func (c *Comparison) add(o Comparison) {
-	c.Followed.Ended += o.Followed.Ended
-	c.Followed.Sessions += o.Followed.Sessions
-	c.NotFollowed.Ended += o.NotFollowed.Ended
-	c.NotFollowed.Sessions += o.NotFollowed.Sessions
+func (c *Comparison) add(other Comparison) {
+	c.Followed.Ended += other.Followed.Ended
+	c.Followed.Sessions += other.Followed.Sessions
+	c.NotFollowed.Ended += other.NotFollowed.Ended
+	c.NotFollowed.Sessions += other.NotFollowed.Sessions
 }
 
 const (
@@ -72,14 +72,14 @@ func logBeta(a, b float64) float64 {
 }
 
 // comparison compares the sessions that tried the fix with the others.
-func (c *Case) comparison(h *CountedFix) Comparison {
-	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
+func (c *Case) comparison(counted *CountedFix) Comparison {
+	followed := Outcomes{counted.Sessions, min(counted.Sessions+counted.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
 	ended := c.Ended
-	if h.Kind == fixLookupOnly { // a lookup helped if the session did not repeat the failing call
+	if counted.Kind == fixLookupOnly { // a lookup helped if the session did not repeat the failing call
 		ended = c.FailedOnce
 	}
-	other.Ended = min(max(ended-h.Sessions, 0), other.Sessions)
+	other.Ended = min(max(ended-counted.Sessions, 0), other.Sessions)
 	return Comparison{followed, other}
 }
 
@@ -116,11 +116,11 @@ func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 			}
 		case s.shell != nil || t.shell != nil:
 		case t.failed() && t.tool == s.tool && sameArguments(&s.args, &t.args):
-			if f, ok := ps.fixOfRepeatedCall(i, j); ok {
+			if f, ok := ps.repeatedCallFix(i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && t.tool == s.tool:
-			if f, ok := ps.fixOfChangedCall(s, t, lookups, i, j); ok {
+			if f, ok := ps.changedCallFix(s, t, lookups, i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):

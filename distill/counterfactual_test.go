@@ -60,7 +60,7 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 }
 
 // Coding agents word edit tool errors differently.
-func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
+func TestEditErrorKindSelectsLesson(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
 		"oldString not found in content":                                                 "copy-the-text-to-replace-exactly-from-the-file",

@@ -44,9 +44,9 @@ type group struct {
 	comparison Comparison
 }
 
-// draftsOfCases returns lesson drafts from the cases. No lesson is drafted for a case that only private words describe.
+// caseDrafts returns lesson drafts from the cases. No lesson is drafted for a case that only private words describe.
 // With orgWords, the organisation's words are not private.
-func draftsOfCases(cases []*Case, orgWords bool) []Draft {
+func caseDrafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
 	bySlug := map[string]int{} // index in out
@@ -93,24 +93,24 @@ func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 }
 
 // groupKey returns the same key for all cases that get one lesson.
-func (c *Case) groupKey(h *CountedFix) string {
-	switch h.Kind { // the group depends on the other tool, not on the failing one
+func (c *Case) groupKey(counted *CountedFix) string {
+	switch counted.Kind { // the group depends on the other tool, not on the failing one
 	case fixPriorCall:
-		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
+		return counted.Kind + "|" + counted.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixLookupOnly:
-		return h.Kind + "|" + h.Other
+		return counted.Kind + "|" + counted.Other
 	}
-	return c.Tool + "|" + h.fix().key()
+	return c.Tool + "|" + counted.fix().key()
 }
 
 func (d *Draft) isKnownFailure() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
-func (d *Draft) merge(o *Draft) {
-	d.Sightings += o.Sightings
-	d.cases = append(d.cases, o.cases...)
-	d.Comparison.add(*o.Comparison)
-	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), appendMissing(d.Errors, o.Errors...), appendMissing(d.Tools, o.Tools...)
-	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
+func (d *Draft) merge(other *Draft) {
+	d.Sightings += other.Sightings
+	d.cases = append(d.cases, other.cases...)
+	d.Comparison.add(*other.Comparison)
+	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, other.Refs), appendMissing(d.Errors, other.Errors...), appendMissing(d.Tools, other.Tools...)
+	d.Kinds = appendMissing(d.Kinds, other.Kinds...)
 }
 
 // isSuspicious reports whether an error reads like instructions to a model. An attacker may plant such an error.
@@ -133,12 +133,12 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 }
 
 // isPlausibleFix reports whether a fix may explain the success after the error.
-func isPlausibleFix(c *Case, h *CountedFix) bool {
+func isPlausibleFix(c *Case, counted *CountedFix) bool {
 	errorText := strings.ToLower(c.Show)
-	if wordList("no access").containedIn(errorText) && circumventsError(errorText, h) {
+	if wordList("no access").containedIn(errorText) && circumventsError(errorText, counted) {
 		return false
 	}
-	switch h.Kind {
+	switch counted.Kind {
 	case fixForm, fixOffered, fixShorterQuery, fixDescribedValue, fixAdded, fixRemoved, fixFlags:
 		return !wordList("passing").containedIn(errorText) // such an error ends without a fix
 	case fixLookupOnly:
@@ -147,28 +147,28 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 		return wordList("too much").containedIn(errorText)
 	case fixTool:
 		// A destructive call is not a fix, unless the failed call was also destructive.
-		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
+		if toolDoes(counted.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		isLinked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
-		return c.isPermanent() && (isLinked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
+		isLinked := shareNameWord(c.Tool, counted.Other) || strings.Contains(errorText, strings.ToLower(counted.Other))
+		return c.isPermanent() && (isLinked || counted.Sessions >= 2 && c.Sessions-counted.Sessions-counted.Failed >= minCompared)
 	case fixPriorCall:
 		// If a program works after an edit, the content of the edit is the cause.
-		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
+		if toolDoes(counted.Other, "edits") || toolDoes(c.Tool, "executes") {
 			return false
 		}
-		return h.Sessions >= 2 || c.isPermanent() && h.Variant != unlinked
+		return counted.Sessions >= 2 || c.isPermanent() && counted.Variant != unlinked
 	}
 	return true
 }
 
 // circumventsError reports whether a fix avoids a missing permission instead of doing what the error asks for.
-func circumventsError(errorText string, h *CountedFix) bool {
-	switch h.Kind {
+func circumventsError(errorText string, counted *CountedFix) bool {
+	switch counted.Kind {
 	case fixTool, fixProgram:
-		return !strings.Contains(errorText, strings.ToLower(h.Other))
+		return !strings.Contains(errorText, strings.ToLower(counted.Other))
 	case fixAdded, fixRemoved:
-		return !namesParameter(errorText, h.Param)
+		return !namesParameter(errorText, counted.Param)
 	}
 	return false
 }
@@ -198,7 +198,7 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
-			d.Advice = append(slices.Clone(d.Advice), "`"+installer(f.Other)+"` installed the module in an earlier session.")
+			d.Advice = append(slices.Clone(d.Advice), "`"+withoutPackages(f.Other)+"` installed the module in an earlier session.")
 			break
 		}
 	}
@@ -219,15 +219,15 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	return &compared
 }
 
-// installer returns an install command without the packages.
-func installer(how string) string {
-	words := strings.Fields(how)
+// withoutPackages returns an install command without the packages.
+func withoutPackages(install string) string {
+	words := strings.Fields(install)
 	for i, w := range words {
 		if wordList("packages")[w] {
 			return strings.Join(words[:i], " ")
 		}
 	}
-	return how
+	return install
 }
 
 // quotedErrors returns up to three errors, joined with "or".

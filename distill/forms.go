@@ -23,9 +23,9 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf describes the accepted value's form, such as "a list". The description is "" if the failed value has the same
-// form.
-func formOf(failed, accepted any) string {
+// valueForm describes the accepted value's form, such as "a list". The description is "" if the failed value has the
+// same form.
+func valueForm(failed, accepted any) string {
 	a, isText := failed.(string)
 	b, isTextNow := accepted.(string)
 	switch v := accepted.(type) {
@@ -150,7 +150,7 @@ func toolDoes(tool, list string) bool {
 
 // mayBePrivateName reports whether a name is longer than 40 bytes, or has characters not found in program names.
 func mayBePrivateName(k string) bool {
-	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
+	return len(k) > 40 || !containsOnly(k, letters+digits+"_-")
 }
 
 func countCommonLeadingWords(a, b string) int {

@@ -105,8 +105,8 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 // as independent sessions. Otherwise one caller could write the advice, and a second caller's honest session would
 // start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
-	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).keys
-	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).keys
+	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).wordKeys
+	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).wordKeys
 	both := 0
 	for key := range theirs {
 		if ours[key] {

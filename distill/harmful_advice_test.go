@@ -24,7 +24,7 @@ func bashCall(command, output string, code int) event {
 
 // In each case, the agent gets rid of an error by skipping a check or discarding work. The lesson, if there is one,
 // must advise a repair of the cause instead.
-func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
+func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a skipped hook", "mend-what-a-commit-hook-reports", []event{
 			bashCall("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), bashCall("git commit --no-verify -m x", "[main 1a2b3c] x", 0),

@@ -3,7 +3,7 @@ package distill
 import "testing"
 
 // Sessions in one run work on the same task, so one session does not confirm the other.
-func TestSessionsOfARunAreNotIndependent(t *testing.T) {
+func TestSessionsInOneRunAreNotIndependent(t *testing.T) {
 	a, b := Ref{Session: "1", Callers: []string{"x"}, Run: "ci-1"}, Ref{Session: "2", Callers: []string{"y"}, Run: "ci-1"}
 	if hasIndependentPair([]Ref{a, b}) {
 		t.Error("two sessions in one run count as independent")

@@ -162,7 +162,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 }
 
 // The notes that mark sessions as read are written after every 64 sessions.
-func TestLongRunSavesItsProgress(t *testing.T) {
+func TestLongRunSavesProgress(t *testing.T) {
 	f := newFixture(t)
 	for i := range 150 {
 		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))

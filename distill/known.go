@@ -55,7 +55,7 @@ func recogniseFailure(s *step) *knownFailure {
 		case k.Edit != "" && !s.edits():
 			continue
 		case k.Edit != "" && !hasWording: // without known words, the error kind decides
-			if byKind == nil && hasKindOf(s, &k) {
+			if byKind == nil && hasFailureKind(s, &k) {
 				byKind = &k
 			}
 			continue
@@ -67,18 +67,18 @@ func recogniseFailure(s *step) *knownFailure {
 	return byKind
 }
 
-func hasKindOf(s *step, k *knownFailure) bool {
+func hasFailureKind(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxWordedFailure is the length in bytes of the longest result that hasKnownFailure reads. A longer result may be a
+// maxFailureOutput is the length in bytes of the longest result that hasKnownFailure reads. A longer result may be a
 // file that describes a failure.
-const maxWordedFailure = 2000
+const maxFailureOutput = 2000
 
 // hasKnownFailure reports whether a result that looks like a success contains a known failure's message. Some agents
 // hide the exit status, so a failed command looks successful.
 func hasKnownFailure(s *step) bool {
-	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
+	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxFailureOutput {
 		return false
 	}
 	k := recogniseFailure(s)

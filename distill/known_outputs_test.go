@@ -102,7 +102,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 
 // A failure message in a long result, in a result with exit code 0, or in a result from a tool that may have read a
 // file is not a failure.
-func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
+func TestFailureMessageCountsOnlyForTheFailedCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`
 	for _, tc := range []struct {

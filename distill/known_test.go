@@ -111,7 +111,7 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 
 // The agent writes no text in these sessions, so the user's correction can only mean the command before it. The lesson
 // contains an option's value only if the value is a number.
-func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
+func TestCorrectedToolCallGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
 		if err != nil {
@@ -172,7 +172,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 }
 
 // The advice must not contain a trigger, because an agent that repeats the advice would then match the lesson again.
-func TestKnownFailureAdviceFitsBlockAndMatchesNoTrigger(t *testing.T) {
+func TestKnownFailureAdviceMatchesNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string
 		Advice      []string

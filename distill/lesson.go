@@ -59,8 +59,8 @@ func unreferencedCount(sessions, refs int) int {
 // draft's slug.
 type support map[string]int
 
-// supportKey begins the keys for notes on how many sessions support a lesson.
-const supportKey = "support|"
+// supportKeyPrefix begins the keys for notes on how many sessions support a lesson.
+const supportKeyPrefix = "support|"
 
 const modelJudgePrefix = "model:"
 
@@ -83,7 +83,7 @@ func (s support) total() int {
 func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
-		data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, supportKey+slug)
+		data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, supportKeyPrefix+slug)
 		if err != nil {
 			return 0, err
 		}
@@ -123,14 +123,14 @@ func slugSimilarity(a, b string) float64 {
 
 // triggerOverlap returns the number of common phrases divided by the number of phrases in the smaller set.
 func triggerOverlap(a, b *lesson.Trigger) float64 {
-	x, y := phrasesOf(a), phrasesOf(b)
+	x, y := triggerPhrases(a), triggerPhrases(b)
 	if len(x) == 0 || len(y) == 0 {
 		return 0
 	}
 	return float64(countCommon(x, y)) / float64(min(len(x), len(y)))
 }
 
-func phrasesOf(t *lesson.Trigger) []string {
+func triggerPhrases(t *lesson.Trigger) []string {
 	out := slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds)
 	for i, p := range out {
 		out[i] = strings.Join(strings.Fields(strings.ToLower(p)), " ")

@@ -79,7 +79,7 @@ const (
 	digits  = "0123456789"
 )
 
-func consistsOf(text, chars string) bool { return strings.Trim(text, chars) == "" }
+func containsOnly(text, chars string) bool { return strings.Trim(text, chars) == "" }
 
 func countCommon(a, b []string) (n int) {
 	for _, s := range a {

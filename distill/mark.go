@@ -25,12 +25,12 @@ func (m *judgeMark) needsRetry() bool { return m.Hash == "" || m.hasFailed() && 
 
 func (m *judgeMark) isSetAside() bool { return m.Tries >= maxUnusable }
 
-const maxAdded = 128 // keys in a mark
+const maxMarkKeys = 128 // keys in a mark
 
 // addOnce adds a key to the mark. It returns false if the mark already has the key or is full.
 func (m *judgeMark) addOnce(key string) bool {
 	sum := shortKey(key)
-	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {
+	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxMarkKeys {
 		return false
 	}
 	m.Counted = append(m.Counted, sum)

@@ -170,10 +170,10 @@ type memoryStorage struct {
 
 func (*memoryStorage) Name() string { return "memory" }
 
-func (p *memoryStorage) Read(context.Context) (bank.Reading, error) {
+func (p *memoryStorage) Read(context.Context) (bank.Contents, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return bank.Reading{Texts: maps.Clone(p.texts), Version: strconv.Itoa(p.writes)}, nil
+	return bank.Contents{Texts: maps.Clone(p.texts), Version: strconv.Itoa(p.writes)}, nil
 }
 
 func (p *memoryStorage) Commit(_ context.Context, c bank.Change) error {

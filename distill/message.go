@@ -11,22 +11,22 @@ import (
 
 // stableMessage is the part of an error message that is the same in every session.
 type stableMessage struct {
-	show   string // message to show in a lesson, with … in place of private words
-	phrase string // longest run of public words, which becomes a trigger
-	words  int    // number of words in phrase
+	display   string // message to show in a lesson, with … in place of private words
+	phrase    string // longest run of public words, which becomes a trigger
+	wordCount int    // number of words in phrase
 }
 
-// stableMessageOf returns the stable part of a failed result's message. The words in public, such as the tool's name,
+// newStableMessage returns the stable part of a failed result's message. The words in public, such as the tool's name,
 // extend the vocabulary. The words in sent come from the call and are private.
-func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
-	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
+func newStableMessage(text string, public, sent map[string]bool) stableMessage {
+	return stableLine(detect.Headline(text), &messageScanner{publicWords: public, callWords: sent})
 }
 
-// organisationMessage is like stableMessageOf, but keeps the organisation's words that scope allows. The redactor
+// organisationMessage is like newStableMessage, but keeps the organisation's words that scope allows. The redactor
 // removes secrets and personal data first.
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
-	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})
+	return stableLine(headline, &messageScanner{publicWords: public, callWords: sent, scope: scope})
 }
 
 // stableLine returns the stable part of the most specific line. rules is copied for each line.
@@ -39,11 +39,11 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 		}
 		s, special := stablePart(l, rules)
 		// The first line is usually the most specific. The exception at the end of a traceback is even more specific.
-		r := min(s.words, 6)*4 - i
+		r := min(s.wordCount, 6)*4 - i
 		if special {
 			r += 10
 		}
-		if s.words > 0 && r > rank {
+		if s.wordCount > 0 && r > rank {
 			best, rank = s, r
 		}
 	}
@@ -68,9 +68,9 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	}
 	l.endRun()
 	l.best.phrase = trimTail(l.best.phrase)
-	l.best.show = displayText(l.displayWords, l.best.phrase)
-	if l.hasErrorName && l.best.words > 0 {
-		l.best.words++
+	l.best.display = displayText(l.displayWords, l.best.phrase)
+	if l.hasErrorName && l.best.wordCount > 0 {
+		l.best.wordCount++
 	}
 	return l.best, l.hasErrorName
 }
@@ -96,26 +96,26 @@ type messageScanner struct {
 	hasErrorName     bool
 	done             bool // a sentence ended; the rest may be arbitrary text
 
-	public  map[string]bool // public words in addition to the vocabulary
-	sent    map[string]bool // words in the call, all private
-	scope   wordScope       // organisation words treated as public
-	persons map[string]bool // words that name persons
+	publicWords map[string]bool // publicWords words in addition to the vocabulary
+	callWords   map[string]bool // words in the call, all private
+	scope       wordScope       // organisation words treated as public
+	persons     map[string]bool // words that name persons
 }
 
 func (s *messageScanner) endRun() {
-	if s.runStart >= 0 && s.words > s.best.words {
-		s.best.phrase, s.best.words = s.line[s.runStart:s.runEnd], s.words
+	if s.runStart >= 0 && s.words > s.best.wordCount {
+		s.best.phrase, s.best.wordCount = s.line[s.runStart:s.runEnd], s.words
 	}
 	s.runStart, s.words = -1, 0
 }
 
 // classify returns a word's kind. Quoted words, words in the call, and personal names are private.
 func (s *messageScanner) classify(word string, quoted bool) wordKind {
-	kind, low := classifyWord(word, s.public), strings.ToLower(word)
+	kind, low := classifyWord(word, s.publicWords), strings.ToLower(word)
 	if kind == privateWord && s.scope > scopePublic && (s.scope == scopeNames || isTerm(word)) && isShareableWord(word) {
 		kind = plainWord
 	}
-	if (quoted || s.sent[low] && word != "") && !s.public[low] || s.persons[low] {
+	if (quoted || s.callWords[low] && word != "") && !s.publicWords[low] || s.persons[low] {
 		kind = privateWord
 	}
 	return kind
@@ -152,7 +152,7 @@ func (s *messageScanner) readWord(at, next int) {
 		if kind != genericWord || s.words > 1 { // a phrase such as "CMake Error" names only the program
 			s.words++
 		}
-		if !s.public[strings.ToLower(word)] {
+		if !s.publicWords[strings.ToLower(word)] {
 			s.words += min(strings.Count(word, "_"), 2)
 		}
 		s.displayWords = append(s.displayWords, shown)
@@ -160,7 +160,7 @@ func (s *messageScanner) readWord(at, next int) {
 			s.endRun()
 		}
 	}
-	if next < len(s.line) && strings.ContainsAny(s.line[hi:next], ".!?") && max(s.words, s.best.words) >= 2 {
+	if next < len(s.line) && strings.ContainsAny(s.line[hi:next], ".!?") && max(s.words, s.best.wordCount) >= 2 {
 		s.done = true
 	}
 }
@@ -254,8 +254,8 @@ func compoundKind(parts []string) wordKind {
 
 // isStandard matches names such as iso-639-1, rfc3339 and utf-8.
 func isStandard(low string) bool {
-	for _, body := range []string{"iso", "rfc", "utf"} {
-		if n, ok := strings.CutPrefix(low, body); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
+	for _, prefix := range []string{"iso", "rfc", "utf"} {
+		if n, ok := strings.CutPrefix(low, prefix); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
 			return true
 		}
 	}

@@ -33,9 +33,9 @@ func newModel(o ClientOptions, p Prompts) *model {
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
 const (
-	maxShown     = 24 << 10 // session bytes per question
-	maxPartBytes = 1500     // bytes per message, call or result
-	maxLessons   = 3        // lessons per answer
+	maxQuestionBytes = 24 << 10 // session bytes per question
+	maxPartBytes     = 1500     // bytes per message, call or result
+	maxLessons       = 3        // lessons per answer
 )
 
 type jsonObject = map[string]any
@@ -113,7 +113,7 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	if err := ask(prompt, headlines("Existing lessons:", s.Near)+run, "lessons", lessonSchema(), &got); err != nil {
 		return j, err
 	}
-	j.Drafts = draftsOfCandidates(got.Lessons, answer.Outcome, s.Near)
+	j.Drafts = candidateDrafts(got.Lessons, answer.Outcome, s.Near)
 	return j, nil
 }
 
@@ -140,9 +140,9 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOfCandidates returns at most maxLessons drafts, or one for an unresolved session. The slug comes from the
+// candidateDrafts returns at most maxLessons drafts, or one for an unresolved session. The slug comes from the
 // title, because a slug from the model could belong to a different lesson.
-func draftsOfCandidates(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
+func candidateDrafts(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
 		limit = 1
@@ -168,7 +168,7 @@ func draftsOfCandidates(list []candidate, outcome string, near []*lesson.Lesson)
 			continue
 		}
 		shown, _ := d.redactedCopy()
-		d.Slug = slugOf(shown.Title)
+		d.Slug = makeSlug(shown.Title)
 		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(c.Errors)+len(c.Keywords) == 0 || len(out) >= limit {
 			continue
 		}

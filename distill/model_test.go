@@ -247,7 +247,7 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 }
 
 // If a retry gets a valid answer, the session is judged. Every proposed lesson is quarantined.
-func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
+func TestInvalidAnswersAndHarmfulDraftsAreRefused(t *testing.T) {
 	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
 		answer := validJudge("failure", text)
@@ -374,7 +374,7 @@ func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 }
 
 // The judge returns two drafts. An unresolved session keeps one draft. An impossible or skipped session keeps none.
-func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
+func TestOutcomeLimitsLessonCount(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
 		f := newFixture(t)

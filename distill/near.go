@@ -16,15 +16,15 @@ import (
 	"precept/internal/wire"
 )
 
-// maxNear bounds the similar lessons in a question to the judge.
-const maxNear = 8
+// maxSimilar bounds the similar lessons in a question to the judge.
+const maxSimilar = 8
 
 // similarLessons returns the lessons with the most words in common with a session. A judge can name such a lesson
 // instead of proposing it again.
 func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
-		if p.trouble || strings.HasPrefix(p.text, "USER: ") {
+		if p.hasTrouble || strings.HasPrefix(p.text, "USER: ") {
 			for _, word := range contentWords(lesson.NormalizeLookalikes(p.text)) {
 				words[word.key] = true
 			}
@@ -39,14 +39,14 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 		if l.Scope.Tenant != "" && l.Scope.Tenant != w.tenant || l.State == lesson.Rejected || l.State == lesson.Archived || l.State == lesson.Superseded || l.State == lesson.Expired {
 			continue
 		}
-		keys := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + strings.Join(phrasesOf(&l.Trigger), "\n"))).keys
+		keys := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + strings.Join(triggerPhrases(&l.Trigger), "\n"))).wordKeys
 		both := 0
 		for key := range keys {
 			if words[key] {
 				both++
 			}
 		}
-		if both >= minCommon {
+		if both >= minCommonWords {
 			list = append(list, scored{l, float64(both) / float64(len(keys))})
 		}
 	}
@@ -54,13 +54,13 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.lesson.Slug, b.lesson.Slug))
 	})
 	var out []*lesson.Lesson
-	for _, o := range list[:min(len(list), maxNear)] {
+	for _, o := range list[:min(len(list), maxSimilar)] {
 		out = append(out, o.lesson)
 	}
 	return out
 }
 
-const minCommon = 2 // words that a session and a similar lesson have in common
+const minCommonWords = 2 // words that a session and a similar lesson have in common
 
 // capturedSession holds the user's words and the errors in a stored session. The distiller tests a model's triggers on
 // these texts.
@@ -73,7 +73,7 @@ type capturedSession struct {
 const (
 	maxCapturedSessions = 400
 	minCapturedSessions = 20  // fewer sessions cannot show that a trigger is too broad
-	minTriage           = 40  // captured sessions needed for Selection.Triage
+	minTriageSessions   = 40  // captured sessions needed for Selection.Triage
 	maxMatchShare       = 0.2 // a trigger that matches a larger share of the captured sessions is too broad
 )
 

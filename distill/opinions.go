@@ -19,9 +19,9 @@ const opinionKeyPrefix = "opinion|"
 // key.
 type textNames map[string]string
 
-// textOf returns the key for the lesson text in an arm (a lesson with a text and a presentation). If an older release
+// textKey returns the key for the lesson text in an arm (a lesson with a text and a presentation). If an older release
 // stored only the slug, the key is for the current text.
-func textOf(arm trial.Arm, l *lesson.Lesson) string {
+func textKey(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.ArmHash()
 	}

@@ -186,7 +186,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 }
 
 // The lesson omits the values in a call's arguments, nested values too.
-func TestLessonOmitsValuesOfCall(t *testing.T) {
+func TestLessonOmitsCallValues(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
 		acceptedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))

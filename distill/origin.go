@@ -26,7 +26,7 @@ func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
 		for part := range strings.FieldsFuncSeq(lesson.NormalizeLookalikes(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
-			if parsed := readSentence(part); len(parsed.keys) > 0 {
+			if parsed := readSentence(part); len(parsed.wordKeys) > 0 {
 				all = append(all, parsed)
 			}
 		}
@@ -34,15 +34,15 @@ func isDictated(advice []string, s *Session) bool {
 			all = append(all, sentence{names: parsed.names}) // a name may contain dots
 		}
 	}
-	own := map[string]bool{} // words and names used so far by the agent or the user
+	usedWords := map[string]bool{} // words and names used so far by the agent or the user
 	use := func(texts ...string) {
 		for _, text := range texts {
 			text = lesson.NormalizeLookalikes(text)
 			for _, w := range contentWords(text) {
-				own[w.key] = true
+				usedWords[w.key] = true
 			}
 			for _, n := range namesIn(text) {
-				own[n] = true
+				usedWords[n] = true
 			}
 		}
 	}
@@ -56,12 +56,12 @@ func isDictated(advice []string, s *Session) bool {
 				use(words)
 				continue
 			}
-			if dictatesAny(lesson.NormalizeLookalikes(words), all, own) {
+			if dictatesAny(lesson.NormalizeLookalikes(words), all, usedWords) {
 				return true
 			}
 		case sample.EventCall:
 			use(e.Call.Name, e.Call.Args)
-			if dictatesAny(lesson.NormalizeLookalikes(withoutBlocks(e.Text)), all, own) {
+			if dictatesAny(lesson.NormalizeLookalikes(withoutBlocks(e.Text)), all, usedWords) {
 				return true
 			}
 		}
@@ -71,16 +71,16 @@ func isDictated(advice []string, s *Session) bool {
 
 // sentence holds a sentence's significant words and names.
 type sentence struct {
-	keys  map[string]bool // wordKey for each word
-	names []string
+	wordKeys map[string]bool // wordKey for each word
+	names    []string
 }
 
 func readSentence(text string) sentence {
-	s := sentence{keys: map[string]bool{}, names: namesIn(text)}
+	s := sentence{wordKeys: map[string]bool{}, names: namesIn(text)}
 	for _, w := range contentWords(text) {
-		s.keys[w.key] = true
+		s.wordKeys[w.key] = true
 	}
-	delete(s.keys, "")
+	delete(s.wordKeys, "")
 	return s
 }
 
@@ -96,7 +96,7 @@ func contentWords(text string) (out []contentWord) {
 		switch {
 		case wordList("orders")[w]:
 			out = append(out, contentWord{isOrder: true})
-		case wordList("common")[w] || len(letters) < 2 || consistsOf(w, digits):
+		case wordList("common")[w] || len(letters) < 2 || containsOnly(w, digits):
 		case unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Hangul, unicode.Khmer, unicode.Lao, unicode.Myanmar):
 			for i := range len(letters) - 1 {
 				out = append(out, contentWord{key: string(letters[i : i+2])})
@@ -136,15 +136,15 @@ func namesIn(text string) (out []string) {
 
 // dictatesAny reports whether the output dictates one of the sentences. The words already used by the agent or the user
 // are ignored.
-func dictatesAny(output string, all []sentence, own map[string]bool) bool {
+func dictatesAny(output string, all []sentence, usedWords map[string]bool) bool {
 	for i := range all {
-		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
+		if slices.ContainsFunc(all[i].names, func(n string) bool { return !usedWords[n] && strings.Contains(output, n) }) {
 			return true
 		}
 	}
 	words := contentWords(output)
 	for i := range all {
-		if all[i].occursIn(words, own) {
+		if all[i].occursIn(words, usedWords) {
 			return true
 		}
 	}
@@ -152,8 +152,8 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 }
 
 // occursIn reports whether enough of the sentence's foreign words occur within foreignWordWindow words in the text.
-func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
-	if len(s.keys) == 0 {
+func (s *sentence) occursIn(words []contentWord, usedWords map[string]bool) bool {
+	if len(s.wordKeys) == 0 {
 		return false
 	}
 	inWindow := map[string]int{} // count per foreign word
@@ -172,11 +172,11 @@ func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 		switch {
 		case w.isOrder:
 			orders++
-		case s.keys[w.key] && !own[w.key]:
+		case s.wordKeys[w.key] && !usedWords[w.key]:
 			inWindow[w.key]++
 		}
 		hits := len(inWindow)
-		if hits >= minForeignWords || orders > 0 && hits >= minForeignNearOrder || 2*hits > len(s.keys) && hits >= min(minForeignNearOrder, len(s.keys)) {
+		if hits >= minForeignWords || orders > 0 && hits >= minForeignNearOrder || 2*hits > len(s.wordKeys) && hits >= min(minForeignNearOrder, len(s.wordKeys)) {
 			return true
 		}
 	}

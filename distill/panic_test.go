@@ -18,7 +18,7 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 }
 
 // The judge panics with a text from the session. The reported error must not contain the text.
-func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
+func TestJudgePanicFailsSessionAndHidesText(t *testing.T) {
 	f := newFixture(t)
 	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	f.addSession("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))

@@ -36,7 +36,7 @@ func (ps *parsedSession) userOccurrences() []*occurrence {
 		}
 	}
 	for _, t := range ps.messages {
-		if t.before == 0 {
+		if t.stepsBefore == 0 {
 			continue
 		}
 		if c, f, ok := ps.readCorrection(t); ok {
@@ -86,12 +86,12 @@ func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) 
 		words[i] = strings.TrimRight(words[i], ".")
 	}
 	isOpposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
-	for j := t.before; j < len(ps.steps) && j < t.before+6; j++ {
+	for j := t.stepsBefore; j < len(ps.steps) && j < t.stepsBefore+6; j++ {
 		after := ps.steps[j].command()
 		if after == nil || !ps.steps[j].succeeded() {
 			continue
 		}
-		for k := t.before - 1; k >= 0 && k >= t.before-5; k-- {
+		for k := t.stepsBefore - 1; k >= 0 && k >= t.stepsBefore-5; k-- {
 			before := ps.steps[k].command()
 			if before == nil {
 				continue
@@ -102,7 +102,7 @@ func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) 
 			case before.program != after.program && namesReplacement(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: commandTriggers(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
-			case j == t.before && before.program != after.program && after.isRequested(before, words):
+			case j == t.stepsBefore && before.program != after.program && after.isRequested(before, words):
 				name := after.program + " " + after.args[0]
 				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true

@@ -269,7 +269,7 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 		switch {
 		case isID(w):
 			return "the draft holds an id or a commit from one run"
-		case isPathOfMachine(w):
+		case isMachinePath(w):
 			return "the draft holds a path from one run"
 		case isPrivateHost(w):
 			return "the draft names a host in a private network"
@@ -306,8 +306,8 @@ func isID(w string) bool {
 	head := strings.TrimRight(w, digits+"-_")
 	switch {
 	case letters == 0:
-		return numbers >= 6 && consistsOf(w, digits)
-	case consistsOf(w, "abcdef"+digits+"-") && len(w) >= 7 && numbers > 0:
+		return numbers >= 6 && containsOnly(w, digits)
+	case containsOnly(w, "abcdef"+digits+"-") && len(w) >= 7 && numbers > 0:
 		return true
 	case slices.Contains([]string{"iso", "rfc", "utf", "cve", "cwe", "ora", "pep", "ansi", "ieee", "ts", "sha", "sqlstate", "err", "e", "sc", "kb", "cp", "windows", "port", "http", "hresult", "mcp"}, head) || strings.HasPrefix(w, "cve-"):
 		return false
@@ -317,8 +317,8 @@ func isID(w string) bool {
 	return len(w) >= 10 && changes >= 4
 }
 
-// isPathOfMachine matches paths in a home directory, on a drive, and in a working directory.
-func isPathOfMachine(w string) bool {
+// isMachinePath matches paths in a home directory, on a drive, and in a working directory.
+func isMachinePath(w string) bool {
 	if strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\' {
 		return true
 	}
@@ -334,20 +334,20 @@ func isPathOfMachine(w string) bool {
 // (prod-db-01).
 func isPrivateHost(w string) bool {
 	host, _, _ := strings.Cut(w, "/")
-	if name, port, ok := strings.Cut(host, ":"); ok && consistsOf(port, digits) {
+	if name, port, ok := strings.Cut(host, ":"); ok && containsOnly(port, digits) {
 		host = name
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && strings.ContainsAny(host, ".:") {
 		return !ip.IsLoopback() && !ip.IsUnspecified() && len(host) > 3
 	}
 	for _, end := range []string{".internal", ".local", ".corp", ".lan", ".intranet", ".svc"} {
-		if name, ok := strings.CutSuffix(host, end); ok && name != "" && consistsOf(name, lower+digits+"-.") {
+		if name, ok := strings.CutSuffix(host, end); ok && name != "" && containsOnly(name, lower+digits+"-.") {
 			return true
 		}
 	}
 	parts := strings.Split(host, "-")
 	last := parts[len(parts)-1]
-	isMachineName := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && consistsOf(last, digits)
+	isMachineName := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && containsOnly(last, digits)
 	label, rest, hasDot := strings.Cut(host, ".")
-	return isMachineName && consistsOf(host, lower+digits+"-") || hasDot && strings.Count(rest, ".") >= 1 && len(label) > 2 && consistsOf(label[len(label)-2:], digits) && isHost(host, false)
+	return isMachineName && containsOnly(host, lower+digits+"-") || hasDot && strings.Count(rest, ".") >= 1 && len(label) > 2 && containsOnly(label[len(label)-2:], digits) && isHost(host, false)
 }

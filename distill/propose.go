@@ -22,17 +22,17 @@ func shortKey(key string) string {
 // patterns without a match in the draft's own cases, except for a known failure with several wordings. The result is
 // false if no trigger is left.
 func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
-	own := map[string]bool{}
+	ownCases := map[string]bool{}
 	for _, c := range d.cases {
-		own[c.Key] = true
+		ownCases[c.Key] = true
 	}
 	matched := false
 	d.Kinds = slices.DeleteFunc(d.Kinds, func(kind string) bool {
-		_, broad := w.testTrigger(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
+		_, broad := w.testTrigger(d, lesson.Trigger{ErrorKinds: []string{kind}}, ownCases)
 		return broad
 	})
 	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
-		hit, broad := w.testTrigger(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
+		hit, broad := w.testTrigger(d, lesson.Trigger{ErrorPatterns: []string{p}}, ownCases)
 		matched = matched || hit
 		return broad || !hit && !d.isKnownFailure()
 	})
@@ -49,7 +49,7 @@ const (
 // testTrigger tests a trigger on the errors in this run. hit is true if the trigger matches an error in the draft's
 // cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. The last
 // parameter has the draft's case keys.
-func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
+func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, ownCases map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
@@ -60,8 +60,8 @@ func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[
 			tool = c.Tool
 		}
 		for _, e := range texts {
-			tried[own[key]]++
-			matched[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
+			tried[ownCases[key]]++
+			matched[ownCases[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
 		}
 	}
 	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(maxOtherErrors, maxOtherShare*float64(tried[false]))

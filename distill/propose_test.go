@@ -30,7 +30,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 	return sums
 }
 
-func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
+func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
 	for _, tc := range []struct {
@@ -173,7 +173,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 }
 
 // Two sessions in one run do not start a trial, and a paused lesson stays paused.
-func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
+func TestSessionsByTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
 	for name, tc := range map[string]struct {
 		one, two origin
@@ -229,7 +229,7 @@ func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 }
 
 // A summary lists at most 500 drafts.
-func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
+func TestDryRunOnlyReportsDrafts(t *testing.T) {
 	f := newFixture(t)
 	proposeDrafts(f, []distill.Draft{newDraft("warm-the-cache", "cold cache")})
 	f.addSession("many", user("All of it."))

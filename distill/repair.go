@@ -56,7 +56,7 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	var lookups []int
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
 		if t := &ps.steps[j]; t.succeeded() && t.tool == s.tool && sameArguments(&s.args, &t.args) {
-			return ps.fixOfRepeatedCall(i, j)
+			return ps.repeatedCallFix(i, j)
 		}
 	}
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
@@ -64,7 +64,7 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 		switch {
 		case !t.succeeded() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
-			return ps.fixOfChangedCall(s, t, lookups, i, j)
+			return ps.changedCallFix(s, t, lookups, i, j)
 		case t.shell == nil && !toolDoes(t.tool, "looks") && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && countCommonLeadingWords(s.tool, t.tool) >= 2:
@@ -81,9 +81,9 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// fixOfRepeatedCall returns the fix for a call that failed in step i and worked unchanged in step j: a call in between
+// repeatedCallFix returns the fix for a call that failed in step i and worked unchanged in step j: a call in between
 // that shares a value with it, or else the only other call in between.
-func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
+func (ps *parsedSession) repeatedCallFix(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
 		t := &ps.steps[k]
@@ -101,9 +101,9 @@ func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
-// fixOfChangedCall returns the fix seen by comparing the calls in steps i and j. lookups holds the indices of the
+// changedCallFix returns the fix seen by comparing the calls in steps i and j. lookups holds the indices of the
 // lookups in between.
-func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
+func (ps *parsedSession) changedCallFix(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
 	}
@@ -128,7 +128,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	switch {
 	case len(blamed) == 1 && d.size() <= 3:
 		p := blamed[0]
-		if f, ok := ps.fixOfChangedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
+		if f, ok := ps.changedParameterFix(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
 			f.Param = p
 			return f, true
 		}
@@ -169,11 +169,11 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter returns the fix for a call that failed with one value and worked with the accepted value. The
+// changedParameterFix returns the fix for a call that failed with one value and worked with the accepted value. The
 // result is false if the change explains nothing.
-func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
+func (ps *parsedSession) changedParameterFix(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(failed), plainText(accepted)
-	if form := formOf(failed, accepted); form != "" {
+	if form := valueForm(failed, accepted); form != "" {
 		return Fix{Kind: fixForm, Variant: form}, true
 	}
 	body := strings.ToLower(s.text)
@@ -201,9 +201,9 @@ func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, ac
 // showableWords returns the words in the error that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
-		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).show
+		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).display
 	}
-	return stableMessageOf(s.text, publicWords(s), s.callWords()).show
+	return newStableMessage(s.text, publicWords(s), s.callWords()).display
 }
 
 // describesValue reports whether an error describes a value. An omitted word (…) makes the description useless.
@@ -253,7 +253,7 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 
 // isCode matches short codes such as JFK, 14C and EU.
 func isCode(v string) bool {
-	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
+	return len(v) >= 2 && containsOnly(v, upper+digits) && !containsOnly(v, digits)
 }
 
 // containsValue reports whether a text contains a value. A short code must be a separate word, because three letters
@@ -315,10 +315,10 @@ func (ps *parsedSession) userNamedBetween(value string, i, j int) bool {
 	low, found := strings.ToLower(value), false
 	for _, t := range ps.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {
-			if t.before <= i {
+			if t.stepsBefore <= i {
 				return false
 			}
-			found = found || t.before <= j
+			found = found || t.stepsBefore <= j
 		}
 	}
 	return found

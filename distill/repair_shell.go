@@ -22,7 +22,7 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 				continue
 			}
 			if c.program == failedCommand.program && slices.Equal(c.args, failedCommand.args) {
-				return fixOfSameCommand(failedCommand, c, installed, hint)
+				return sameCommandFix(failedCommand, c, installed, hint)
 			}
 			if by, ok := c.wraps(failedCommand); ok {
 				return Fix{Kind: fixProgram, Param: failedCommand.program, Other: by}, true
@@ -56,9 +56,9 @@ func (c *command) wraps(inner *command) (by string, ok bool) {
 	return "", false
 }
 
-// fixOfSameCommand returns the fix for a command that failed and then worked unchanged. The fix is an install command
+// sameCommandFix returns the fix for a command that failed and then worked unchanged. The fix is an install command
 // (installed), a command named in the error (hint), or an environment variable.
-func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, ok bool) {
+func sameCommandFix(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
 		return Fix{Kind: fixHint, Param: failed.name(), Other: hint}, true

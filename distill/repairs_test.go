@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
+func TestEachRepairKindGivesLesson(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		events     []event

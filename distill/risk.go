@@ -119,7 +119,7 @@ func isHost(word string, dotAsWord bool) bool {
 	}
 	host, _, path := strings.Cut(word, "/")
 	name, port, hasPort := strings.Cut(host, ":")
-	if hasPort && len(port) >= 2 && len(port) <= 5 && consistsOf(port, digits) && consistsOf(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
+	if hasPort && len(port) >= 2 && len(port) <= 5 && containsOnly(port, digits) && containsOnly(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
 		return true
 	}
 	labels := strings.Split(name, ".")

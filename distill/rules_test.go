@@ -311,7 +311,7 @@ func TestContinuedSessionIsJudgedAgain(t *testing.T) {
 	checkEqual(t, "Judged and Proposed after the repair", []int{sum.Judged, sum.Proposed}, []int{1, 1})
 }
 
-func TestDryRunWritesNothingAndRejectedLessonIsNotProposedAgain(t *testing.T) {
+func TestRejectedLessonIsNotProposedAgain(t *testing.T) {
 	f := newFixture(t)
 	stars := []event{
 		user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`),

@@ -186,10 +186,10 @@ const stoppedByBank = "the bank accepts no more lessons for now; the rest is rea
 // distillTenant does a run's work for one tenant. It does nothing if a different process holds the claim on the tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
-	w.claim = "distill:" + w.tenant
+	w.leaseName = "distill:" + w.tenant
 	ok := d.o.DryRun
 	if !ok {
-		if ok, err = d.o.Notes.AcquireLease(ctx, w.claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
+		if ok, err = d.o.Notes.AcquireLease(ctx, w.leaseName, d.o.Owner, d.o.Now(), claimDuration); err != nil {
 			return fmt.Errorf("distill: %w", err)
 		}
 	}
@@ -201,7 +201,7 @@ func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 		defer func() {
 			releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			err = errors.Join(err, d.o.Notes.ReleaseLease(releaseCtx, w.claim, d.o.Owner))
+			err = errors.Join(err, d.o.Notes.ReleaseLease(releaseCtx, w.leaseName, d.o.Owner))
 		}()
 	}
 	w.changedCases, w.errorsByCase, w.support = map[string]*Case{}, map[string][]seenError{}, map[string]support{}

@@ -153,7 +153,7 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 }
 
 // The run ends when the judge fails on three sessions in a row, or on all sessions.
-func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
+func TestFailureInOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
 	for i := range 4 {
@@ -196,7 +196,7 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 
 // During a turn, the store has the row, but gets the exchange only after the reply. A run in between must not mark the
 // turn as read.
-func TestRunReadsExchangeThatIsStoredAfterItsRow(t *testing.T) {
+func TestRunReadsExchangeStoredAfterRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

@@ -87,9 +87,9 @@ func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.judgement) 
 func (s *step) succeeded() bool      { return s.judgement.Outcome == detect.OK }
 
 type userMessage struct {
-	words   string
-	opinion detect.Opinion
-	before  int // steps before the message
+	words       string
+	opinion     detect.Opinion
+	stepsBefore int // steps before the message
 }
 
 type parsedSession struct {
@@ -124,7 +124,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // the user may mean the calls of an agent that wrote no text
 				}
-				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), before: len(r.steps)})
+				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), stepsBefore: len(r.steps)})
 			}
 		}
 	}

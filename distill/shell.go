@@ -59,16 +59,16 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
-		if cmd, ok := commandOf(parsed); ok && !parsed.InSubstitution {
+		if cmd, ok := unwrapCommand(parsed); ok && !parsed.InSubstitution {
 			c.commands = append(c.commands, cmd)
 		}
 	}
 	return c
 }
 
-// commandOf returns a command without wrappers such as sudo and env. ok is false if nothing is left.
-func commandOf(parsed shell.Command) (c command, ok bool) {
-	c, words := command{env: parsed.Env}, parsed.Words
+// unwrapCommand returns a command without wrappers such as sudo and env. ok is false if nothing is left.
+func unwrapCommand(parsed shell.Command) (c command, ok bool) {
+	c, words := command{env: parsed.EnvNames}, parsed.Words
 	for len(words) > 0 {
 		name, _, isAssignment := strings.Cut(words[0], "=")
 		switch {
@@ -100,7 +100,7 @@ func (c *command) mayNameProgram() bool {
 }
 
 func (c *command) mayNameVariable(variable string) bool {
-	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
+	return wordList("variables")[variable] || c.orgWords && containsOnly(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
 // packages returns the packages in an install command, each after a blank. The result is "" if one package is private.
@@ -154,7 +154,7 @@ func (c *command) subcommand() string {
 }
 
 func isSubcommand(w string) bool {
-	return w != "" && w[0] != '-' && len(w) < 16 && consistsOf(w, lower+"-")
+	return w != "" && w[0] != '-' && len(w) < 16 && containsOnly(w, lower+"-")
 }
 
 func (c *command) name() string {
@@ -168,7 +168,7 @@ func (c *command) name() string {
 func (c *command) flags() (flags, rest []string) {
 	for _, a := range c.args {
 		f, _, _ := strings.Cut(a, "=")
-		if len(f) > 1 && f[0] == '-' && len(f) < 32 && consistsOf(f, letters+"-") && strings.Trim(f, "-") != "" {
+		if len(f) > 1 && f[0] == '-' && len(f) < 32 && containsOnly(f, letters+"-") && strings.Trim(f, "-") != "" {
 			flags = append(flags, f)
 		} else {
 			rest = append(rest, a)

@@ -17,7 +17,7 @@ func argvCall(output string, code int, words ...string) event {
 }
 
 // In a lesson, the command has no wrappers, redirections or directory changes.
-func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
+func TestLessonNamesMainCommandInLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
 		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{bashCall("git fetch --porcelain", "error: this option is not supported by this version", 129), bashCall("git fetch", "ok", 0)}},

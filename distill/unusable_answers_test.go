@@ -25,7 +25,7 @@ func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 
 // Twelve unusable answers use up the first budget, so the second run asks about five other sessions first. Three
 // unusable answers set a session aside (the judge is not asked about it) until the session continues.
-func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
+func TestSessionsWithoutUsableAnswerAreJudgedLast(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {
 		f.addSession(fmt.Sprint("a", i), user("Say nonsense."), call("bash", `{"command":"x"}`, "ok"))
@@ -61,7 +61,7 @@ func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 
 // The first tenant's sessions would use up the budget alone. The run also asks about the other two tenants' sessions,
 // and then spends the rest on the first tenant.
-func TestTenantsShareTheBudgetOfARun(t *testing.T) {
+func TestTenantsShareTheRunBudget(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {
 		f.addTenantSession("blue", fmt.Sprint("b", i), nil, user(fmt.Sprint("Say nonsense ", i)))

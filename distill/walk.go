@@ -54,7 +54,7 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 		last.Hash, last.Tries = "", 0
 	}
 	digest := rowDigest(&r, &a)
-	q := &question{id: r.ID, counted: again, marks: old, last: last, next: judgeMark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
+	q := &question{id: r.ID, counted: again, marks: old, storedMark: last, newMark: judgeMark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
 	switch {
 	case last.Row == digest && !last.needsRetry():
 		w.countUnchanged(q)
@@ -83,7 +83,7 @@ func (w *tenantDistiller) countUnchanged(q *question) {
 		return
 	}
 	w.summary.Unchanged++
-	if q.last.isSetAside() {
+	if q.storedMark.isSetAside() {
 		w.summary.SetAside++
 	}
 }
@@ -99,22 +99,22 @@ func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 		}
 		return nil
 	}
-	q.session, q.next.Hash = s, s.hash()
-	if q.next.Hash == q.last.Hash {
-		q.next.Tries = q.last.Tries
+	q.session, q.newMark.Hash = s, s.hash()
+	if q.newMark.Hash == q.storedMark.Hash {
+		q.newMark.Tries = q.storedMark.Tries
 	}
 	switch {
-	case q.next.Hash == q.last.Hash && !q.next.needsRetry():
+	case q.newMark.Hash == q.storedMark.Hash && !q.newMark.needsRetry():
 		w.countUnchanged(q)
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.capturedSessions) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
-		q.next.Tries = 0
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.capturedSessions) >= minTriageSessions && len(s.Injected) == 0 && !s.hasTrouble():
+		q.newMark.Tries = 0
 		w.summary.Untroubled++
 	case w.Distiller.o.Judge != nil:
 		return w.ask(ctx, q)
 	default:
-		w.applyRules(s, &q.next)
+		w.applyRules(s, &q.newMark)
 	}
-	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
+	return w.writeMarks(ctx, q.id, q.marks, &q.storedMark, &q.newMark)
 }
 
 // load reads a session's content. It reads the feedback only for a judge.

@@ -9,16 +9,16 @@ import (
 	"precept/internal/sample"
 )
 
-// part is one message, call, result or rating as text for a judge.
-type part struct {
-	text    string
-	trouble bool // failed call, refusal or correction
+// sessionPart is one message, call, result or rating as text for a judge.
+type sessionPart struct {
+	text       string
+	hasTrouble bool // failed call, refusal or correction
 }
 
 // hasTrouble reports whether the session has a failed or refused call, a correction, a bad rating, or an unfinished
 // reply.
 func (s *Session) hasTrouble() bool {
-	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
+	if slices.ContainsFunc(s.parts(), func(p sessionPart) bool { return p.hasTrouble }) {
 		return true
 	}
 	if slices.ContainsFunc(s.Content.Ratings, func(r sample.Rating) bool { return r.Score < goodRating }) {
@@ -31,7 +31,7 @@ func (s *Session) hasTrouble() bool {
 const goodRating = 0.5
 
 // parts returns a session's parts, without inserted blocks and without the middle of a long text.
-func (s *Session) parts() (out []part) {
+func (s *Session) parts() (out []sessionPart) {
 	previous := ""
 	for _, e := range s.Content.Events() {
 		plain := withoutBlocks(e.Text)
@@ -41,15 +41,15 @@ func (s *Session) parts() (out []part) {
 			_, synthetic := detect.SyntheticRule(plain)
 			feeling := detect.ClassifyTurn(e.Text, plain, previous).Feeling
 			isOpposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
-			out = append(out, part{"USER: " + text, isOpposed})
+			out = append(out, sessionPart{"USER: " + text, isOpposed})
 		case sample.EventAssistant:
 			previous = e.Text
-			out = append(out, part{"AGENT: " + text, false})
+			out = append(out, sessionPart{"AGENT: " + text, false})
 		case sample.EventCall:
-			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxPartBytes/2), false})
+			out = append(out, sessionPart{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxPartBytes/2), false})
 			if e.Answered {
 				judged := detect.Classify(e.Call.Name, e.Call.Args, plain, e.IsError)
-				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
+				out = append(out, sessionPart{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
 				previous = "…" // a correction may refer to the calls of an agent that wrote no text
@@ -65,7 +65,7 @@ func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {
 		r := s.Content.Ratings[len(s.Content.Ratings)-1]
-		parts = append(parts, part{fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score), false})
+		parts = append(parts, sessionPart{fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score), false})
 	}
 	whole := make([]string, len(parts))
 	size := 0
@@ -73,7 +73,7 @@ func formatSession(s *Session) string {
 		whole[i] = p.text
 		size += len(p.text) + 1
 	}
-	if size <= maxShown {
+	if size <= maxQuestionBytes {
 		return strings.Join(whole, "\n")
 	}
 	shown := chooseParts(parts)
@@ -89,11 +89,11 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts selects at most maxShown bytes: the first part and the last three, then the nearest parts around trouble,
-// and then parts from the beginning.
-func chooseParts(parts []part) map[int]bool {
+// chooseParts selects at most maxQuestionBytes bytes: the first part and the last three, then the nearest parts around
+// trouble, and then parts from the beginning.
+func chooseParts(parts []sessionPart) map[int]bool {
 	const maxDistance = 8 // parts before and after a part with trouble
-	shown, bytesLeft := map[int]bool{}, maxShown
+	shown, bytesLeft := map[int]bool{}, maxQuestionBytes
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > bytesLeft {
 			return
@@ -106,7 +106,7 @@ func chooseParts(parts []part) map[int]bool {
 	}
 	for distance := range maxDistance {
 		for i := range parts {
-			if parts[i].trouble {
+			if parts[i].hasTrouble {
 				show(i - distance)
 				show(i + distance)
 			}

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-func code(s string) string { return "`" + s + "`" }
+func codeSpan(s string) string { return "`" + s + "`" }
 
 func joinOr(list []string) string {
 	switch len(list) {
@@ -79,26 +79,26 @@ func (g *group) draft() (Draft, bool) {
 	errorQuotes, tools := g.quotedErrors(), g.tools()
 	quoted := make([]string, len(tools))
 	for i := range tools {
-		quoted[i] = code(tools[i])
+		quoted[i] = codeSpan(tools[i])
 	}
 	standard := wordings()[f.Kind]
 	variant := wordings()[f.Kind+": "+g.variant()]
-	fill := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
-		"{other}", code(f.Other), "{how}", f.Variant, "{sign}", code(strings.TrimPrefix(f.Variant, leadingSign)),
+	fill := strings.NewReplacer("{tool}", codeSpan(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", codeSpan(f.Param),
+		"{other}", codeSpan(f.Other), "{how}", f.Variant, "{sign}", codeSpan(strings.TrimPrefix(f.Variant, leadingSign)),
 		"{says}", errorQuotes, "{show}", shorten(c.Show, 80)).Replace
 	fillSlug := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.Variant, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
 		Comparison: &g.comparison,
 		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.sightings, Tools: tools,
 		Title: fill(cmp.Or(variant.Title, standard.Title)), Advice: []string{fill(cmp.Or(variant.Advice, standard.Advice))},
-		Slug: slugOf(fillSlug(cmp.Or(variant.Slug, standard.Slug))),
+		Slug: makeSlug(fillSlug(cmp.Or(variant.Slug, standard.Slug))),
 	}
 	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " fails with " + errorQuotes + "."
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
-		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+errorQuotes+"."
+		d.Tools, d.Applies = nil, "The command "+codeSpan(c.Tool)+" fails with "+errorQuotes+"."
 	case fixRefused, fixCorrected, fixOption:
-		d.Tools, d.Applies = nil, "The agent is about to run "+code(f.Param)+"."
+		d.Tools, d.Applies = nil, "The agent is about to run "+codeSpan(f.Param)+"."
 		for _, c := range g.cases {
 			d.Keywords = appendMissing(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
 		}
@@ -132,8 +132,8 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf returns a slug no longer than 72 bytes, cut at a word.
-func slugOf(text string) string {
+// makeSlug returns a slug no longer than 72 bytes, cut at a word.
+func makeSlug(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))
 	if len(s) > maxLen {

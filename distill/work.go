@@ -15,24 +15,24 @@ import (
 // tenantDistiller is one run's state for one tenant. The run reads the notes at the start, and flush writes the changed
 // notes.
 type tenantDistiller struct {
-	Distiller        *Distiller
-	tenant, claim    string
-	orgWords         bool // lessons may use the words of the store's only tenant
-	summary          *Summary
-	book             *lesson.Book
-	archived         []*lesson.Lesson // archived and rejected lessons, never proposed again
-	cases            map[string]*Case
-	changedCases     map[string]*Case       // cases changed since the last write, by key; nil for a removed case
-	lastSession      int64                  // number of the newest session read by the rules (Case.Last)
-	errorsByCase     map[string][]seenError // errors by case key, for testing drafts' triggers
-	marks            map[session.ID][]byte  // each session's judgeMark values, not yet written, as JSON
-	opinionSums      opinionSums
-	support          map[string]support // support changed since the last write, by lesson slug
-	budget           Budget
-	skipFailed       bool                // leave failed sessions (judgeMark.hasFailed) to round two
-	reached          map[session.ID]bool // sessions reached so far; true if the judge was asked
-	judging          judging
-	capturedSessions []capturedSession // captured sessions, for testing a model's triggers
+	Distiller         *Distiller
+	tenant, leaseName string
+	orgWords          bool // lessons may use the words of the store's only tenant
+	summary           *Summary
+	book              *lesson.Book
+	archived          []*lesson.Lesson // archived and rejected lessons, never proposed again
+	cases             map[string]*Case
+	changedCases      map[string]*Case       // cases changed since the last write, by key; nil for a removed case
+	lastSession       int64                  // number of the newest session read by the rules (Case.Last)
+	errorsByCase      map[string][]seenError // errors by case key, for testing drafts' triggers
+	marks             map[session.ID][]byte  // each session's judgeMark values, not yet written, as JSON
+	opinionSums       opinionSums
+	support           map[string]support // support changed since the last write, by lesson slug
+	budget            Budget
+	skipFailed        bool                // leave failed sessions (judgeMark.hasFailed) to round two
+	reached           map[session.ID]bool // sessions reached so far; true if the judge was asked
+	judging           judging
+	capturedSessions  []capturedSession // captured sessions, for testing a model's triggers
 }
 
 type judging struct {
@@ -102,12 +102,12 @@ func (w *tenantDistiller) flush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		notes[supportKey+slug] = data
+		notes[supportKeyPrefix+slug] = data
 	}
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
-	ok, err := w.Distiller.o.Notes.AcquireLease(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimDuration)
+	ok, err := w.Distiller.o.Notes.AcquireLease(ctx, w.leaseName, w.Distiller.o.Owner, w.Distiller.o.Now(), claimDuration)
 	if err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
@@ -130,7 +130,7 @@ func (w *tenantDistiller) proposeChangedCases(ctx context.Context) error {
 	for _, c := range w.cases {
 		list = append(list, c)
 	}
-	for _, d := range draftsOfCases(list, w.orgWords) {
+	for _, d := range caseDrafts(list, w.orgWords) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -284,7 +284,7 @@ type testSession struct {
 }
 
 func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *testSession {
-	id := session.IDOf("default", session.NamespaceSession, name)
+	id := session.NamedID("default", session.NamespaceSession, name)
 	return &testSession{
 		t: t, agent: &agent{form: form}, injector: New(cfg), book: book, beliefs: bandit.New(), now: noon,
 		claim: session.Claim{Agent: "coder"},

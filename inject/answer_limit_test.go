@@ -9,7 +9,7 @@ import (
 )
 
 // Answers stay in all later requests, so the total size is limited. The first answer above the limit becomes a notice.
-func TestAnswersOfASessionAreLimited(t *testing.T) {
+func TestSessionAnswersAreLimited(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("Fix it.", false)
 	answer := "[/lesson list]\nOK: 200 lessons:\n" + strings.Repeat("#1 [a signature] a text of a lesson\n", 16<<10/36) + "[END LESSON]\n"

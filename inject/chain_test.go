@@ -19,7 +19,7 @@ type hop struct {
 }
 
 func newHop(name string, style inject.Style) *hop {
-	id := session.IDOf("default", session.NamespaceSession, name)
+	id := session.NamedID("default", session.NamespaceSession, name)
 	return &hop{
 		inject.New(inject.Config{Style: style, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}),
 		session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, time.Unix(1e9, 0)),

@@ -85,7 +85,7 @@ func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 	}
 }
 
-func TestErrorOfUnknownKindMatchesBySimilarity(t *testing.T) {
+func TestUnknownErrorKindMatchesBySimilarity(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage("go", false)
 	s.send()

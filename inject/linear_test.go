@@ -161,7 +161,7 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 		}
 		results.Signals(req, nil)
 		for _, res := range req.NewResults() {
-			req.CallOf(res.Result.CallID)
+			req.FindCall(res.Result.CallID)
 		}
 		threads.RecordEnd(found, true, now)
 	}
@@ -206,7 +206,7 @@ func TestCostIsLinear(t *testing.T) {
 	}
 }
 
-func BenchmarkTurnOfSize(b *testing.B) {
+func BenchmarkTurnBySize(b *testing.B) {
 	p := newPipeline()
 	for _, s := range shapes() {
 		for _, n := range []int{10_000, 20_000, 40_000} {

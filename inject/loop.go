@@ -96,7 +96,7 @@ func (w *work) decideWarning(tokens int, isFirst bool) bool {
 		return pick.Injected
 	}
 	picks := w.decide([]bandit.Action{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: tokens, Forced: true}}, 0)
-	pick, ok = pickOf(picks, slug)
+	pick, ok = findPick(picks, slug)
 	entry := sample.Lesson{Slug: slug, Arm: string(trial.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {
 	case !ok:

@@ -13,7 +13,7 @@ import (
 const loopMark = "[LOOP DETECTED]"
 
 // The first warning follows the second equal failure, and the second warning follows two failures later.
-func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
+func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			s := newTestSession(t, form, injectAll(), newBook(), "s")
@@ -39,7 +39,7 @@ func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	}
 }
 
-func TestRetryCountsNoSecondLoop(t *testing.T) {
+func TestRetriedLoopIsCountedOnce(t *testing.T) {
 	s := newTestSession(t, claude, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("build", false)
 	s.send()

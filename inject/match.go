@@ -27,7 +27,7 @@ type spot struct {
 }
 
 type matchedLesson struct {
-	line   line
+	line   lessonEntry
 	action bandit.Action
 	spot   spot
 }
@@ -64,7 +64,7 @@ func (w *work) insertLessons() {
 		if h.Resemblance != nil {
 			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikenessSlug(action.Slug), action.Arm.LikenessArm(), "", ""
 		}
-		matches = append(matches, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.adviceLimit}, action: action, spot: at})
+		matches = append(matches, matchedLesson{line: lessonEntry{w.input.Book.Text(h.Lesson), shown.Caution, shown.adviceLimit}, action: action, spot: at})
 	}
 	if len(matches) == 0 {
 		return
@@ -195,7 +195,7 @@ func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 // callByID returns the call with an id. A delta request contains only new items, so the call may be in an earlier
 // reply.
 func (w *work) callByID(id string) wire.Call {
-	if c, ok := w.input.Request.CallOf(id); ok {
+	if c, ok := w.input.Request.FindCall(id); ok {
 		return c
 	}
 	return w.rec.Thread.Calls[id]
@@ -277,12 +277,12 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 // insertPicks inserts one block at each spot. Withheld picks also count against the session's byte budget.
 func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	var spotOrder []spot
-	lines := make(map[spot][]line)
+	lines := make(map[spot][]lessonEntry)
 	slugs := make(map[spot][]string)
 	charged := make(map[spot]bool)
 	for i := range matches {
 		m := &matches[i]
-		pick, ok := pickOf(picks, m.action.Slug)
+		pick, ok := findPick(picks, m.action.Slug)
 		if !ok {
 			continue
 		}
@@ -311,7 +311,7 @@ func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	}
 }
 
-func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
+func findPick(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	i := slices.IndexFunc(picks, func(p trial.Pick) bool { return p.Slug == slug })
 	if i < 0 {
 		return trial.Pick{}, false
@@ -327,7 +327,7 @@ func (w *work) recordMatches(matches []matchedLesson, picks []trial.Pick) {
 	for i := range matches {
 		a := &matches[i].action
 		l := sample.Lesson{Slug: a.Slug, Arm: string(a.Arm), State: "matched"}
-		if pick, ok := pickOf(picks, a.Slug); ok {
+		if pick, ok := findPick(picks, a.Slug); ok {
 			l.Propensity, l.State = pick.Propensity, "withheld"
 			if pick.Injected {
 				l.State = "injected"

@@ -72,7 +72,7 @@ func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 }
 
 // A harness wraps the user's request in a template. The block precedes the whole message.
-func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
+func TestLessonsMatchUserRequestNotTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
 		s := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
@@ -89,7 +89,7 @@ func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	}
 }
 
-func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
+func TestEarlierRequestIsMatchedWithoutTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
 	s.agent.addUserMessage("Please solve this issue: rename alpha"+tail, false)
@@ -354,7 +354,7 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	}
 }
 
-func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
+func TestExcludedSessionKeepsBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	s.agent.addUserMessage("deploy", false)
 	s.send()
@@ -403,7 +403,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s.assertBounds(injectAll())
 }
 
-func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
+func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.agent.addUserMessage("deploy", false)
 	s.send()
@@ -493,7 +493,7 @@ type fixedCounts struct {
 func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
 // The book contains only the second of two superseded lessons, so that one is the parent.
-func TestActionOfTrialLessonHasParentArm(t *testing.T) {
+func TestTrialLessonActionHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	s := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")

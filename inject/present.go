@@ -44,7 +44,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 		s.Arm += ".system"
 	}
 	// Shorten the lesson as if it were alone in the block: other lessons must not change its text.
-	rendered := line{text: text}
+	rendered := lessonEntry{text: text}
 	if room := budget - c.Style.frameBytes(); rendered.size(maxAdvice) > room {
 		s.adviceLimit = rendered.adviceLimitFor(room)
 		s.Arm += trial.Arm(".cut" + strconv.Itoa(max(s.adviceLimit, 0)))
@@ -87,5 +87,5 @@ func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p armEvidence) string
 	if s.adviceLimit < 0 {
 		return ""
 	}
-	return c.Style.block([]line{{text: text, caution: s.Caution, adviceLimit: s.adviceLimit}})
+	return c.Style.block([]lessonEntry{{text: text, caution: s.Caution, adviceLimit: s.adviceLimit}})
 }

@@ -65,7 +65,7 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	}
 }
 
-func TestPresentationIsPartOfTheArm(t *testing.T) {
+func TestArmIncludesPresentation(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.ContentHash = "0123456789abcdef"
 	l.Advice = strings.Repeat("Look before you leap. ", 40)
@@ -127,7 +127,7 @@ func TestCautionStartsANewArm(t *testing.T) {
 // A lesson that harms becomes a caution. During a trial with a planned number of picks, and afterwards until a person
 // decides about the lesson, the presentation stays the same. In a trial without a planned number, it changes as soon as
 // enough sessions failed.
-func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
+func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}

@@ -22,14 +22,14 @@ const (
 
 const maxAdvice = lesson.MaxAdvice
 
-// line is one lesson in a block: the title, and the indented advice.
-type line struct {
+// lessonEntry is one lesson in a block: the title, and the indented advice.
+type lessonEntry struct {
 	text        *lesson.Text
 	caution     bool
 	adviceLimit int // maximum bytes
 }
 
-func (l *line) fullSize() int { return l.size(l.adviceLimit) }
+func (l *lessonEntry) fullSize() int { return l.size(l.adviceLimit) }
 
 // frameBytes returns the size of a block without lessons.
 func (s Style) frameBytes() int {
@@ -40,7 +40,7 @@ func (s Style) frameBytes() int {
 }
 
 // size returns the lesson's size in a block, if the advice has at most limit bytes.
-func (l *line) size(limit int) int {
+func (l *lessonEntry) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
 		n += len(linePrefix) + len(part) + 1
@@ -50,14 +50,14 @@ func (l *line) size(limit int) int {
 
 // adviceLimitFor returns the maximum size of the advice if the lesson has size bytes. The result is negative if not
 // even the title fits.
-func (l *line) adviceLimitFor(size int) int {
+func (l *lessonEntry) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
 // block renders a block without counts, scores or dates, because a lesson's text must be identical in every session.
-func (s Style) block(lines []line) string {
+func (s Style) block(lines []lessonEntry) string {
 	lines = slices.Clone(lines)
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.text.Slug, b.text.Slug) })
+	slices.SortFunc(lines, func(a, b lessonEntry) int { return cmp.Compare(a.text.Slug, b.text.Slug) })
 	head, end := adviceHead, adviceEnd
 	if s == Pitfalls {
 		head, end = pitfallsHead, pitfallsEnd
@@ -69,7 +69,7 @@ func (s Style) block(lines []line) string {
 			lines[i].write(&b, lines[i].adviceLimit)
 		}
 	}
-	if slices.ContainsFunc(lines, func(l line) bool { return l.caution }) {
+	if slices.ContainsFunc(lines, func(l lessonEntry) bool { return l.caution }) {
 		b.WriteString(cautionsHead)
 		for i := range lines {
 			if lines[i].caution {
@@ -81,7 +81,7 @@ func (s Style) block(lines []line) string {
 	return b.String()
 }
 
-func (l *line) write(b *strings.Builder, limit int) {
+func (l *lessonEntry) write(b *strings.Builder, limit int) {
 	fmt.Fprintf(b, "- [%s] %s\n", l.text.Slug, l.text.Title)
 	for _, part := range l.text.Lines(limit) {
 		fmt.Fprintf(b, "%s%s\n", linePrefix, part)

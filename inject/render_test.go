@@ -11,13 +11,13 @@ import (
 	"precept/inject/lesson"
 )
 
-func newLessonLine(l *lesson.Lesson, caution bool) line {
+func newLessonLine(l *lesson.Lesson, caution bool) lessonEntry {
 	t := l.Text()
-	return line{&t, caution, maxAdvice}
+	return lessonEntry{&t, caution, maxAdvice}
 }
 
-func sampleLines() []line {
-	return []line{
+func sampleLines() []lessonEntry {
+	return []lessonEntry{
 		newLessonLine(&lesson.Lesson{
 			Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
 			Advice: "\nRe-read the page id after every navigation; a list view can be stale.\n\n",
@@ -79,7 +79,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLessonLine(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
 		for _, style := range []Style{Advice, Pitfalls} {
-			block := style.block([]line{l})
+			block := style.block([]lessonEntry{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
 					t.Fatalf("block has line %q, want only fixed lines and lines from the lesson s:\n%s", part, block)
@@ -101,7 +101,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	})
 }
 
-func TestLessonLinesReturnsTheLinesOfOneLesson(t *testing.T) {
+func TestLessonLinesReturnsOneLessonsLines(t *testing.T) {
 	for _, style := range []Style{Advice, Pitfalls} {
 		block := style.block(sampleLines())
 		for _, l := range sampleLines() {

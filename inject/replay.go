@@ -89,7 +89,7 @@ func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 		moved := !w.rec.KeepsIndices(req)
 		w.historyMoved = &moved
 	}
-	at, ok := w.wordsSpotOf(i)
+	at, ok := w.wordsSpotAt(i)
 	if *w.historyMoved || !ok {
 		return 0, 0, false
 	}
@@ -147,12 +147,12 @@ func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	if inSystem {
 		item = wire.System
 	}
-	return w.wordsSpotOf(item)
+	return w.wordsSpotAt(item)
 }
 
-// wordsSpotOf returns the spot before the user's words or, for wire.System, at the end of the system prompt. The bool
+// wordsSpotAt returns the spot before the user's words or, for wire.System, at the end of the system prompt. The bool
 // reports whether the anchor is stable.
-func (w *work) wordsSpotOf(item int) (spot, bool) {
+func (w *work) wordsSpotAt(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }

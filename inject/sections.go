@@ -18,7 +18,7 @@ type headSection struct {
 	lines   []string
 	passage int // index in the head
 	span    rules.Span
-	cut     bool // the random decision removes the section; false also before the decision
+	isCut   bool // the random decision removes the section; false also before the decision
 }
 
 // cutSections plans which rules sections are removed. The first turn with a section decides at random for the unit (the
@@ -60,9 +60,9 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	w.withUnitRecord(func(u *session.Record) {
 		for i := range registry.Sections {
 			s := &registry.Sections[i]
-			switch p, ok := u.Assignment.PickOf(s.Arm()); {
+			switch p, ok := u.Assignment.PickByArm(s.Arm()); {
 			case ok && !p.Injected:
-				found = append(found, headSection{section: s, lines: registry.Lines(i), cut: true})
+				found = append(found, headSection{section: s, lines: registry.Lines(i), isCut: true})
 			case !ok && mayFlip && registry.IsMeasuring(i, u.Identity.Started) && mayFlipSections(&u.Assignment):
 				found = append(found, headSection{section: s, lines: registry.Lines(i)})
 			}
@@ -112,7 +112,7 @@ func (s *headSection) locate(head []wire.Passage) bool {
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
-		if s := found[i].section; !found[i].cut {
+		if s := found[i].section; !found[i].isCut {
 			picks = append(picks, trial.Pick{
 				Slug: s.Slug(), Arm: s.Arm(), Eps: s.CutProbability, Tokens: rules.Tokens(s.Text), Turn: w.rec.Thread.Turns, Trial: s.Trial(),
 			})
@@ -142,13 +142,13 @@ func (w *work) flipSections(found []headSection) {
 	picks = slices.Concat(picks, earlier)
 	for i := range found {
 		s := &found[i]
-		p, ok := pickOf(picks, s.section.Slug())
-		if s.cut || !ok {
+		p, ok := findPick(picks, s.section.Slug())
+		if s.isCut || !ok {
 			continue
 		}
-		s.cut = !p.Injected
+		s.isCut = !p.Injected
 		l := sample.Lesson{Slug: p.Slug, Arm: string(p.Arm), State: "kept", Propensity: p.Propensity}
-		if s.cut {
+		if s.isCut {
 			l.State = "cut"
 		}
 		w.plan.Lessons = append(w.plan.Lessons, l)
@@ -162,7 +162,7 @@ func (w *work) planCuts(found []headSection, head []wire.Passage) {
 		var cuts []rules.Span
 		var slugs []string
 		for k := range found {
-			if s := &found[k]; s.cut && s.passage == i {
+			if s := &found[k]; s.isCut && s.passage == i {
 				cuts, slugs = append(cuts, s.span), append(slugs, s.section.Slug())
 			}
 		}

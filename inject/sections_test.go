@@ -60,7 +60,7 @@ type sectionSession struct {
 // newSectionSession returns a session with the given probability for the control group.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
-	id := session.IDOf("default", session.NamespaceSession, name)
+	id := session.NamedID("default", session.NamespaceSession, name)
 	return &sectionSession{
 		t: t, injector: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
 		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
@@ -204,10 +204,10 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	}
 }
 
-func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
+func TestRunSessionsShareSectionAssignments(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	for i := range 20 {
-		run := session.NewRun("default", session.Claim{}, "run", session.IDOf("default", session.NamespaceSession, fmt.Sprint("run", i)), noon)
+		run := session.NewRun("default", session.Claim{}, "run", session.NamedID("default", session.NamespaceSession, fmt.Sprint("run", i)), noon)
 		one, two := newSectionSession(t, fmt.Sprint("one", i), 0, registry), newSectionSession(t, fmt.Sprint("two", i), 0, registry)
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
@@ -217,7 +217,7 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	}
 }
 
-func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
+func TestOpenSessionsKeepSectionCutsAfterStop(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	s := newCutSession(t, registry)
 	before := promptAfterCuts(s)
@@ -256,7 +256,7 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 	}
 }
 
-func TestExcludedSessionKeepsItsCuts(t *testing.T) {
+func TestExcludedSessionKeepsSectionCuts(t *testing.T) {
 	s := newCutSession(t, newMeasuringRegistry(t, testSection, styleSection))
 	before := promptAfterCuts(s)
 	s.rec.Assignment.Excluded = true

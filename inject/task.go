@@ -70,7 +70,7 @@ func (w *work) firstNewSpot() (spot, bool) {
 			return at, true
 		}
 		if it := w.input.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
-			if at, ok := w.wordsSpotOf(i); ok {
+			if at, ok := w.wordsSpotAt(i); ok {
 				return at, true
 			}
 		}
@@ -80,7 +80,7 @@ func (w *work) firstNewSpot() (spot, bool) {
 			return spot{}, false
 		}
 	}
-	return w.wordsSpotOf(wire.System)
+	return w.wordsSpotAt(wire.System)
 }
 
 func (in *Injector) searchesSystemPrompt(agent string) bool {

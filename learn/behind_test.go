@@ -37,7 +37,7 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	f.clock.add(time.Second)
 	f.beginSession(tenantA, "last", newAssignment(true))
 	f.advancePastClose()
-	assertEqual(t, "last session's version", f.applied(last).Version, 1)
+	assertEqual(t, "last session's version", f.settledState(last).Version, 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 1)
 	assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), learn.CloseBatch)
 }
@@ -83,7 +83,7 @@ func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 		f.Deliver(f.ctx())
 		f.backend.takeCalls()
 		f.closeDue(f.ctx())
-		assertEqual(t, fmt.Sprintf("session s%d: rewarded", i), f.applied(id).Rewarded, true)
+		assertEqual(t, fmt.Sprintf("session s%d: rewarded", i), f.settledState(id).Rewarded, true)
 		assertEqual(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(f.backend.takeCalls(), "priors"), fitted)
 	}
 }

@@ -25,9 +25,9 @@ const (
 	// unitGracePeriod is the maximum time that a due unit (a run or a parent session) waits for data from its sessions.
 	// Otherwise, an active session could delay the closing forever.
 	unitGracePeriod = 5 * time.Second
-	// maxIntervals is the maximum number of closing intervals that a replica waits for another replica to close a due
-	// session.
-	maxIntervals = 5
+	// maxWaitIntervals is the maximum number of closing intervals that a replica waits for another replica to close a
+	// due session.
+	maxWaitIntervals = 5
 )
 
 // closer closes and corrects sessions, only in the goroutine of Learner.Run.
@@ -47,7 +47,7 @@ type closer struct {
 	changed     *changedTenants // for Learner.ChangedTenants
 
 	isFleet bool         // other replicas close sessions, too
-	seed    maphash.Seed // differs between replicas, so isLeftToOthers spreads the waits
+	seed    maphash.Seed // differs between replicas, so waitsForOthers spreads the waits
 
 	nextTouchAt time.Time // next touchUnsettled run
 	nextCountAt time.Time // next countUnsampled run
@@ -99,11 +99,11 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		}
 		c.units.reset()
 		waiting, _ := c.deliverer.UndeliveredSessions()
-		units := c.unitsOf(waiting)
+		units := c.waitingUnits(waiting)
 		var due []session.Row
 		for i := range rows {
 			ref := rowRef(&rows[i])
-			if !waiting[ref] && !c.tools.guard.IsSkipped(ref) && (!units[ref] || !c.isInGracePeriod(&rows[i])) && !c.isLeftToOthers(ref, rows[i].Started) {
+			if !waiting[ref] && !c.tools.guard.IsSkipped(ref) && (!units[ref] || !c.isInGracePeriod(&rows[i])) && !c.waitsForOthers(ref, rows[i].Started) {
 				due = append(due, rows[i])
 			}
 		}
@@ -125,8 +125,8 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return false
 }
 
-// unitsOf returns the units for sessions with data that has not reached the backend.
-func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
+// waitingUnits returns the units for sessions with data that has not reached the backend.
+func (c *closer) waitingUnits(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for ref := range waiting {
 		if rec := c.memory.Snapshot(ref); rec != nil {
@@ -143,14 +143,14 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }
 
-// isLeftToOthers reports whether this replica waits for another replica to close a due session. A replica with the
+// waitsForOthers reports whether this replica waits for another replica to close a due session. A replica with the
 // session in memory closes it without waiting. The others wait a random number of closing intervals, so that few
 // replicas do the same work.
-func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
+func (c *closer) waitsForOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false
 	}
-	intervals := 1 + maphash.Comparable(c.seed, ref)%maxIntervals
+	intervals := 1 + maphash.Comparable(c.seed, ref)%maxWaitIntervals
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
@@ -226,9 +226,9 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row, stored
 		c.tools.reportFailure(label.StepEncode, err)
 		return nil
 	}
-	st := &pendingSettlement{rewardName: c.rewardName, entries: entries, isRun: rec.Unit.IsRun, stored: row.Exchanges}
+	st := &pendingSettlement{rewardName: c.rewardName, entries: entries, isRun: rec.Unit.IsRun, storedExchanges: row.Exchanges}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.FeedbackState, st.settlement.Deltas = row.Tenant, row.ID, state, deltas
-	st.settlement.To = session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.settlement.To = session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, AssignmentAtClose: frozen}
 	reward := math.NaN()
 	if out.OK {
 		reward = out.Reward

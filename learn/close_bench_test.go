@@ -37,7 +37,7 @@ func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample
 		x.Reply.Calls = []sample.Call{{ID: fmt.Sprintf("call_%s_%d", name, n), Name: "bash", Args: fmt.Sprintf(`{"command":"make wall-%d"}`, n)}}
 	}
 	x.Lessons = []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: 0.9}}
-	x.LatencyMS, x.FirstMS = 1200, 300
+	x.LatencyMS, x.FirstByteMS = 1200, 300
 	return x
 }
 

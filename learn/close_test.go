@@ -29,18 +29,18 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 		f.clock.add(step)
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
-		assertEqual(t, "version before the closing age", f.applied(rewarded).Version, 0)
+		assertEqual(t, "version before the closing age", f.settledState(rewarded).Version, 0)
 		assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	}
 	f.clock.add(time.Second + time.Microsecond)
 	f.closeDue(f.ctx())
-	assertEqual(t, "rewarded session's version", f.applied(rewarded).Version, 1)
-	assertEqual(t, "unrewarded session's version", f.applied(unrewarded).Version, 1)
+	assertEqual(t, "rewarded session's version", f.settledState(rewarded).Version, 1)
+	assertEqual(t, "unrewarded session's version", f.settledState(unrewarded).Version, 1)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
-	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
+	if a := f.settledState(unrewarded); a.Rewarded || a.Reward != 0 {
 		t.Errorf("unrewarded session: applied state = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
@@ -114,9 +114,9 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 			if restart {
 				f = f.reopen(nil)
 			}
-			assertEqual(t, step+" failed: version before the retry", f.applied(id).Version, 0)
+			assertEqual(t, step+" failed: version before the retry", f.settledState(id).Version, 0)
 			f.closeDue(f.ctx())
-			assertEqual(t, step+" failed: version after the retry", f.applied(id).Version, 1)
+			assertEqual(t, step+" failed: version after the retry", f.settledState(id).Version, 1)
 			assertEqual(t, step+" failed: closed sessions in the counters", f.counter("", "closed"), 1)
 			assertEqual(t, step+" failed: samples", len(f.storedSamples(id)), 1)
 		}
@@ -169,7 +169,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 			assertEqual(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", tc.tier)), 1)
 			assertEqual(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", tc.tier)), 0)
 			for _, f := range []*fixture{early, late} {
-				a := f.applied(id)
+				a := f.settledState(id)
 				assertEqual(t, "reward", a.Reward, tc.reward)
 				assertEqual(t, "tier", a.Tier, tc.tier)
 				assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
@@ -180,19 +180,19 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	}
 }
 
-func TestRewardIgnoresFeedbackOfOtherTiers(t *testing.T) {
+func TestRewardIgnoresOtherTiers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
-	if a := f.applied(id); a.Rewarded || a.Version != 1 {
+	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("applied state after feedback in an uncounted tier = %+v, want no reward and version 1", a)
 	}
 	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
 
-func TestExcludedSessionAddsOneCountForItsReason(t *testing.T) {
+func TestExcludedSessionCountsOneReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	a := newAssignment(true)
@@ -203,8 +203,8 @@ func TestExcludedSessionAddsOneCountForItsReason(t *testing.T) {
 	f.postFeedback(tenantA, id, userScore("b", 2, 0))
 	f.deliverAndCorrect()
 	assertEqual(t, "counters", f.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
-	assertEqual(t, "reward", f.applied(id).Reward, 0)
-	assertEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "reward", f.settledState(id).Reward, 0)
+	assertEqual(t, "version", f.settledState(id).Version, 2)
 }
 
 func TestCloseFreezesNewestAssignment(t *testing.T) {
@@ -226,12 +226,12 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	f.deliverAndCorrect()
 	assertEqual(t, "rewarded sessions with the lesson withheld", f.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
-	if err := json.Unmarshal(f.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
+	if err := json.Unmarshal(f.settledState(id).AssignmentAtClose, &frozen); err != nil || frozen.Picks[0].Injected {
 		t.Errorf("frozen assignment = %+v, decode error %v, want the pick withheld", frozen, err)
 	}
 }
 
-func TestCorrectionIsRetriedAfterFailureOfAnyStep(t *testing.T) {
+func TestCorrectionIsRetriedAfterAnyStepFails(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestCorrectionIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 	}
 }
 
-func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
+func TestCloseIsRetriedAfterAnyStepFails(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
@@ -262,9 +262,9 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 			f.backend.failNext(op, 2, errDown)
 			f.advancePastClose()
 			f.closeDue(f.ctx())
-			assertEqual(t, "version during the failure", f.applied(id).Version, 0)
+			assertEqual(t, "version during the failure", f.settledState(id).Version, 0)
 			f.closeDue(f.ctx())
-			assertEqual(t, "version after the failure", f.applied(id).Version, 1)
+			assertEqual(t, "version after the failure", f.settledState(id).Version, 1)
 			assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 		})
 	}
@@ -274,13 +274,13 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := session.IDOf(tenantA, session.NamespaceSession, "damaged")
+	id := session.NamedID(tenantA, session.NamespaceSession, "damaged")
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Seen: f.clock.now(), Data: []byte("{half")}
 	if err := f.backend.Write(f.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	f.advancePastClose()
-	assertEqual(t, "version", f.applied(id).Version, 1)
+	assertEqual(t, "version", f.settledState(id).Version, 1)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"decode"})
 	f.closeDue(f.ctx())
 	assertEqualList(t, "failures in the second pass", f.takeFailures(), nil)
@@ -320,7 +320,7 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 
 // The other replica closes the session first. A later correction starts from the assignment that the other replica
 // stored.
-func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
+func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.addSession("s", newAssignment(true))
@@ -334,7 +334,7 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 		}
 		f.backend.hook = nil
 		done, err := f.backend.backend.Settle(f.ctx(), []session.Settlement{{
-			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Frozen: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
+			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, AssignmentAtClose: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("other replica: Settle = %v, %v, want true and no error", done, err)
@@ -343,7 +343,7 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	f.advancePastClose()
 	assertEqual(t, "sessions closed by this replica", f.Learner.Metrics.Closed.Load(), 0)
 	f.deliverAndCorrect()
-	assertEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "version", f.settledState(id).Version, 2)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 	assertEqual(t, "sessions with the lesson withheld (other replica's assignment)", f.counter("look-twice@0123456789ab", "m0"), 1)
 	assertEqual(t, "sessions with the lesson injected (this replica's assignment)", f.counter("look-twice@0123456789ab", "m1"), 0)
@@ -355,16 +355,16 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
-	assertEqual(t, "reward", f.applied(id).Reward, 1.0)
+	assertEqual(t, "reward", f.settledState(id).Reward, 1.0)
 	e := userScore("b", 2, .25)
 	f.postFeedback(tenantA, id, e) // stored, but not applied
 	f = f.reopen(nil)
-	assertEqual(t, "reward after the restart, before the first pass", f.applied(id).Reward, 1.0)
+	assertEqual(t, "reward after the restart, before the first pass", f.settledState(id).Reward, 1.0)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "reward after the restart and the first pass", f.applied(id).Reward, .25)
+	assertEqual(t, "reward after the restart and the first pass", f.settledState(id).Reward, .25)
 	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
-	assertEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "version", f.settledState(id).Version, 2)
 
 	// Feedback arrives while the correction is settled, and the program stops before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
@@ -380,11 +380,11 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	}
 	f.postFeedback(tenantA, id, e)
 	f.recomputeRewards(f.ctx())
-	assertEqual(t, "reward after the interrupted correction", f.applied(id).Reward, .5)
+	assertEqual(t, "reward after the interrupted correction", f.settledState(id).Reward, .5)
 	f = f.reopen(nil)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "reward after the second restart and a pass", f.applied(id).Reward, .75)
+	assertEqual(t, "reward after the second restart and a pass", f.settledState(id).Reward, .75)
 	unsettled, err := f.backend.UnsettledSessions(f.ctx(), 10)
 	if err != nil || len(unsettled) > 0 {
 		t.Errorf("UnsettledSessions = %v, %v, want no sessions and no error", unsettled, err)
@@ -392,7 +392,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
+func TestFailedUnsettledListingIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.addSession("s", newAssignment(true))
@@ -402,10 +402,10 @@ func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
 	f.backend.failNext("unsettled", 1, errDown)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "rewarded after the failed listing", f.applied(id).Rewarded, false)
+	assertEqual(t, "rewarded after the failed listing", f.settledState(id).Rewarded, false)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "rewarded after the next listing", f.applied(id).Rewarded, true)
+	assertEqual(t, "rewarded after the next listing", f.settledState(id).Rewarded, true)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"pick_up"})
 	f.backend.takeCalls()
 	f.closeDue(f.ctx())
@@ -426,7 +426,7 @@ func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 		run := f.Add(nightly)
 		for i, member := range []string{"one", "two"} {
 			rec := &session.Record{
-				Identity: session.Identity{ID: session.IDOf(tenantA, session.NamespaceSession, member), Tenant: tenantA, Agent: "coder", Name: member, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
+				Identity: session.Identity{ID: session.NamedID(tenantA, session.NamespaceSession, member), Tenant: tenantA, Agent: "coder", Name: member, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 				Thread:   session.Thread{Turns: 1},
 			}
 			f.AddMember(run, rec)
@@ -448,8 +448,8 @@ func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 				f.deliverAndCorrect()
 			}
 		}
-		assertEqual(t, name+": run version is above 0", f.applied(id).Version > 0, true)
-		assertEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
+		assertEqual(t, name+": run version is above 0", f.settledState(id).Version > 0, true)
+		assertEqual(t, name+": run is rewarded", f.settledState(id).Rewarded, true)
 		assertEqual(t, name+": closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 		assertEqual(t, name+": rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 2)
 	}

@@ -108,7 +108,7 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 		return retry(err)
 	}
 	var a trial.Assignment
-	def, err := decodeFrozen(old.Frozen, &a)
+	def, err := decodeFrozen(old.AssignmentAtClose, &a)
 	if err != nil {
 		c.tools.reportFailure(label.StepDecode, err)
 		return nil
@@ -122,7 +122,7 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 		rewardName: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun, isImport: a.ExcludedFor == trial.ExcludedImport,
 	}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
-	st.settlement.To = session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	st.settlement.To = session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, AssignmentAtClose: old.AssignmentAtClose}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // the counters do not change, but the samples get the new feedback
 	}

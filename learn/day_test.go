@@ -161,7 +161,7 @@ func (d *daySimulation) startSession(step int) {
 	d.sessions++
 	d.addAction(home, func(f *fixture) {
 		tenant, name := e.names()
-		id := session.IDOf(tenant, session.NamespaceSession, name)
+		id := session.NamedID(tenant, session.NamespaceSession, name)
 		f.Release(f.Add(&session.Record{
 			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 			Thread:     session.Thread{Turns: *dayRequests, Used: trial.Usage{Input: int64(*dayRequests) * 9000, Cached: int64(*dayRequests) * 8000}},
@@ -230,7 +230,7 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 		return
 	}
 	d.rewards++
-	id := session.IDOf(tenant, session.NamespaceSession, name)
+	id := session.NamedID(tenant, session.NamespaceSession, name)
 	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
 	d.addAction(replica, func(f *fixture) {
 		if got, err := f.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
@@ -241,7 +241,7 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 
 // continueSession records a session's second turn at a replica that did not start the session.
 func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
-	ses, late := f.Acquire(d.t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
+	ses, late := f.Acquire(d.t.Context(), tenant, session.NamedID(tenant, session.NamespaceSession, name))
 	if ses == nil || late {
 		d.t.Errorf("Acquire(%s) at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
 		return

@@ -18,11 +18,11 @@ const (
 	definitionEnd    = "|"
 )
 
-func addDefinitionPrefix(rewardName string, ds []trial.Delta) []trial.Delta {
-	if rewardName == defaultReward || len(ds) == 0 {
-		return ds
+func addDefinitionPrefix(rewardName string, deltas []trial.Delta) []trial.Delta {
+	if rewardName == defaultReward || len(deltas) == 0 {
+		return deltas
 	}
-	out := slices.Clone(ds)
+	out := slices.Clone(deltas)
 	for i := range out {
 		out[i].Key.Scope = definitionPrefix + rewardName + definitionEnd + out[i].Key.Scope
 	}
@@ -31,10 +31,10 @@ func addDefinitionPrefix(rewardName string, ds []trial.Delta) []trial.Delta {
 
 // selectDefinition returns the deltas for one reward definition, without the prefix. closed counts the closed sessions
 // under each other definition.
-func selectDefinition(rewardName string, ds []trial.Delta) (selected []trial.Delta, closed map[string]int64) {
+func selectDefinition(rewardName string, deltas []trial.Delta) (selected []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}
-	for _, d := range ds {
+	for _, d := range deltas {
 		definition := defaultReward
 		if rest, marked := strings.CutPrefix(d.Key.Scope, definitionPrefix); marked {
 			definition, d.Key.Scope, _ = strings.Cut(rest, definitionEnd)

@@ -39,7 +39,7 @@ func (l *Learner) CountProvisional() int { return l.beliefs.provisional.count }
 // HasReferences reports whether a provisional reward refers to the tenant's beliefs.
 func (l *Learner) HasReferences(tenant string) bool {
 	for _, r := range l.beliefs.provisional.byTenant[tenant] {
-		if r.addedTo != nil {
+		if r.countedIn != nil {
 			return true
 		}
 	}
@@ -84,6 +84,6 @@ func SelectDefinition(definition string, ds []trial.Delta) []trial.Delta {
 	return selected
 }
 
-func LessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
-	return lessonsOf(q, c, now)
+func ReportLessons(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
+	return reportLessons(q, c, now)
 }

@@ -55,13 +55,13 @@ func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
 	}
-	moved, err := f.fleet.Positions(ctx, f.beliefs.names())
+	positions, err := f.fleet.Positions(ctx, f.beliefs.names())
 	if err != nil {
 		return err
 	}
 	first, readCount := !f.hasStarted.Swap(true), 0
 	var errs []error
-	for name, progress := range moved {
+	for name, progress := range positions {
 		f.beliefs.noteTenant(name)
 		if f.beliefs.tenant(name) == nil { // the tenant is not in memory
 			if !first || readCount >= tenantsAtStart {

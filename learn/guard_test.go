@@ -134,7 +134,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 					f.postFeedback(tenantA, id, userScore("f"+name, 1, 1))
 				}
 				f.clock.add(2 * time.Second)
-				waitFor(t, "the good session to close with samples", func() bool { return f.applied(good).Rewarded && len(f.storedSamples(good)) > 0 })
+				waitFor(t, "the good session to close with samples", func() bool { return f.settledState(good).Rewarded && len(f.storedSamples(good)) > 0 })
 				waitFor(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectInterval)
 				stop()
@@ -145,8 +145,8 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.exchange)
 				}
 				assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), 1)
-				if tc.closed != (f.applied(bad).Version > 0) && tc.step != "encode" {
-					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, tc.closed)
+				if tc.closed != (f.settledState(bad).Version > 0) && tc.step != "encode" {
+					t.Errorf("bad session is closed: got %v, want %v", f.settledState(bad).Version > 0, tc.closed)
 				}
 				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(tc.step)) {
 					t.Errorf("failures = %v, want the step %s panic among them", failed, tc.step)
@@ -167,16 +167,16 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			})
 			for _, name := range []string{"bad", "good"} {
 				id := f.beginSession(tenantA, name, newAssignment(true))
-				f.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: f.clock.now()})
+				f.AddEchoes(session.Echo{Tenant: tenantA, Key: session.TenantEchoKey(tenantA, name), ID: id, At: f.clock.now()})
 				f.Offer(store.Turn{Exchange: newExchange(tenantA, name, 1, f.clock.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
 			f.deliverAndCorrect()
 			f.advancePastClose()
 			f.advancePastClose()
-			if !f.applied(good).Rewarded || len(f.storedSamples(good)) != 1 {
-				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.storedSamples(good)))
+			if !f.settledState(good).Rewarded || len(f.storedSamples(good)) != 1 {
+				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
 			}
-			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
+			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.TenantEchoKey(tenantA, "good")}); len(ids) != 1 || late {
 				t.Errorf("FindByEchoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
 			if operation == "exchange" {
@@ -285,7 +285,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())
-	assertEqual(t, "applied version", f.applied(bad).Version, 1)
+	assertEqual(t, "applied version", f.settledState(bad).Version, 1)
 	assertEqual(t, "dead letters", len(f.deadLetters()), 0)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }

@@ -317,7 +317,7 @@ func (f *fixture) advancePastClose() {
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
-	id := session.IDOf(tenant, session.NamespaceSession, name)
+	id := session.NamedID(tenant, session.NamespaceSession, name)
 	ses := f.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Turns: 1},
@@ -412,8 +412,8 @@ func (f *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns a session's settled state.
-func (f *fixture) applied(id session.ID) session.SettledState {
+// settledState returns a session's settled state.
+func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.ctx(), tenantA, id)
 	if err != nil {
@@ -445,7 +445,7 @@ func newAssignment(injected bool) trial.Assignment {
 
 // newExchange returns an exchange with an id derived from session and turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
-	id := session.IDOf(tenant, session.NamespaceSession, name)
+	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
 		Session: id.String(), SessionName: name, RequestID: fmt.Sprint("r", turn), Turn: turn, At: at, Dialect: "chat", Model: "m-1",
@@ -477,4 +477,6 @@ func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 }
 
 // sessionID returns the id for a session in tenantA.
-func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }
+func sessionID(name string) session.ID {
+	return session.NamedID(tenantA, session.NamespaceSession, name)
+}

@@ -59,14 +59,14 @@ type Importer struct {
 // IDs are derived from content: the session ID from tenant, source, id and first item, or from tenant and all items if
 // source and id are empty. A second import therefore changes nothing, and a longer transcript with an id extends the
 // session and replaces the outcome.
-func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
+func (i *Importer) Import(ctx context.Context, tenant, agent string, transcript detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !i.LearningEnabled {
 		return out, errNotLearning
 	}
-	name := strings.Trim(t.Source+"/"+t.ID, "/")
-	id := importID(tenant, name, t.Request)
-	list, answered := exchangesOf(t.Request)
+	name := strings.Trim(transcript.Source+"/"+transcript.ID, "/")
+	id := importID(tenant, name, transcript.Request)
+	list, answered := splitTurns(transcript.Request)
 	for i := range list {
 		x := &list[i]
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
@@ -77,7 +77,7 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	if len(cleansed) == 0 {
 		return out, nil
 	}
-	recorded, err := i.isRecorded(ctx, tenant, t, cleansed)
+	recorded, err := i.isRecorded(ctx, tenant, transcript, cleansed)
 	if err != nil {
 		return out, err
 	}
@@ -99,8 +99,8 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	if err := i.Write(ctx, b); err != nil {
 		return out, err
 	}
-	if longer && t.Reward != nil {
-		if err := i.storeOutcome(ctx, tenant, id, *t.Reward, at); err != nil {
+	if longer && transcript.Reward != nil {
+		if err := i.storeOutcome(ctx, tenant, id, *transcript.Reward, at); err != nil {
 			return out, err
 		}
 	}
@@ -137,7 +137,7 @@ func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, 
 func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (list []session.Echo) {
 	for _, name := range slices.Compact(names) {
 		if name != "" {
-			list = append(list, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKeyOf(tenant, "s:"+name), At: at.UTC()})
+			list = append(list, session.Echo{Tenant: tenant, ID: id, Key: session.TenantEchoKey(tenant, "s:"+name), At: at.UTC()})
 		}
 	}
 	return list
@@ -181,7 +181,7 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
-	b := session.Batch{AllSamplesOf: []session.Ref{ref}}
+	b := session.Batch{ReplacedSamples: []session.Ref{ref}}
 	for _, built := range sample.Build(sampleSession(ref.Tenant, ref.ID, withoutUnfinished(exchanges), entries)) {
 		_, known, err := i.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
 		if err != nil {
@@ -223,7 +223,7 @@ func importSettlement(ref session.Ref, old session.SettledState, entries []feedb
 	out := feedback.Reward(entries, def.Tiers)
 	return session.Settlement{
 		Tenant: ref.Tenant, ID: ref.ID, From: old.Version, FeedbackState: state,
-		To: session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen},
+		To: session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, AssignmentAtClose: frozen},
 	}, nil
 }
 
@@ -323,9 +323,9 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf splits a transcript into the turns that the proxy would have recorded. callArgs has, for each turn, the
+// splitTurns splits a transcript into the turns that the proxy would have recorded. callArgs has, for each turn, the
 // arguments of the answered calls.
-func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string) {
+func splitTurns(req *wire.Request) (list []sample.Exchange, callArgs [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, FirstNew: from}
@@ -362,7 +362,7 @@ func classifyResults(x *sample.Exchange, results *detect.Results, req *wire.Requ
 	var verdicts sample.ResultJudgements
 	for ; from < to; from++ {
 		for _, res := range req.Item(from).Results {
-			c, ok := req.CallOf(res.CallID)
+			c, ok := req.FindCall(res.CallID)
 			if ok {
 				args = append(args, c.Args)
 			}

@@ -167,12 +167,12 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
 		t.Fatalf("feedback after the import = %+v, %v, want one verifier score 1", entries, err)
 	}
-	assertEqual(t, "session reward", f.applied(id).Reward, 1.0)
+	assertEqual(t, "session reward", f.settledState(id).Reward, 1.0)
 	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)
 
-	settled := f.applied(id).Version
+	settled := f.settledState(id).Version
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
-	assertEqual(t, "settlement version after a second import", f.applied(id).Version, settled)
+	assertEqual(t, "settlement version after a second import", f.settledState(id).Version, settled)
 	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
 		t.Errorf("feedback after a second import = %+v, %v, want %+v", again, err, entries)
@@ -188,10 +188,10 @@ func TestLongerImportReplacesTheOutcome(t *testing.T) {
 	f.importRated(`,{"role":"user","content":"The tests fail."}`, `,"success":true`, at)
 	const longer = `,{"role":"user","content":"The tests fail."},{"role":"assistant","content":"I give up."}`
 	assertEqual(t, "longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
-	assertEqual(t, "reward after the longer transcript", f.applied(f.importedSession()).Reward, 0.0)
+	assertEqual(t, "reward after the longer transcript", f.settledState(f.importedSession()).Reward, 0.0)
 	before := f.allSamples()
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
-	assertEqual(t, "reward after the shorter transcript", f.applied(f.importedSession()).Reward, 0.0)
+	assertEqual(t, "reward after the shorter transcript", f.settledState(f.importedSession()).Reward, 0.0)
 	assertEqual(t, "samples after the shorter transcript", len(f.allSamples()), len(before))
 }
 
@@ -205,13 +205,13 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 		t.Fatalf("feedback by name = %+v, %v, want status %s", p, err, store.Joined)
 	}
 	f.deliverAndCorrect()
-	assertEqual(t, "reward after a person's feedback", f.applied(id).Reward, 0.0)
+	assertEqual(t, "reward after a person's feedback", f.settledState(id).Reward, 0.0)
 	assertEqual(t, "sample labels", f.sampleLabels(), sample.Poor)
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
 // An earlier release imported closed sessions without settling them. Feedback on them changes samples but no counters.
-func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
+func TestLaterFeedbackRatesOlderImportSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	importer := f.importer()
@@ -220,7 +220,7 @@ func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := f.importedSession()
-	assertEqual(t, "settlement version", f.applied(id).Version, int64(0))
+	assertEqual(t, "settlement version", f.settledState(id).Version, int64(0))
 	f.postFeedback(tenantA, id, userScore("late", 1, 1))
 	f.deliverAndCorrect()
 	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)

@@ -47,7 +47,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 			t.Errorf("day %d: sample %s from day 1 is missing", day, first[0].ID)
 		}
 	}
-	assertEqual(t, "reward", f.applied(id).Reward, 1)
+	assertEqual(t, "reward", f.settledState(id).Reward, 1)
 	assertEqual(t, "counters", f.counters(tenantA), before)
 }
 
@@ -61,16 +61,16 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	}
 	offerSignal(1, detect.Approval)
 	r.advancePastClose()
-	assertEqual(t, "reward at close", r.applied(id).Reward, 1)
+	assertEqual(t, "reward at close", r.settledState(id).Reward, 1)
 	r.clock.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.recomputeRewards(r.ctx())
-	assertEqual(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
+	assertEqual(t, "reward after a later implicit rejection", r.settledState(id).Reward, 1)
 	assertEqual(t, "unsampled exchanges", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, userScore("f1", 1, 0.25))
 	r.recomputeRewards(r.ctx())
-	assertEqual(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
+	assertEqual(t, "reward after explicit human feedback", r.settledState(id).Reward, 0.25)
 }
 
 func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
@@ -80,15 +80,15 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	f.clock.add(closeAge + time.Second)
 	f.offer("s", 2)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version while an exchange is queued", f.applied(id).Version, 0)
+	assertEqual(t, "version while an exchange is queued", f.settledState(id).Version, 0)
 	f.backend.failNext("write", 1, errDown)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version after a failed exchange write", f.applied(id).Version, 0)
+	assertEqual(t, "version after a failed exchange write", f.settledState(id).Version, 0)
 	f.clock.add(2 * time.Second)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version after the exchange is stored", f.applied(id).Version, 1)
+	assertEqual(t, "version after the exchange is stored", f.settledState(id).Version, 1)
 	assertEqual(t, "exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
@@ -106,7 +106,7 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
+func TestWholeSessionSampleReplacesFirstSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.addSession("s", newAssignment(true))
@@ -148,14 +148,14 @@ func TestLateWebhookEventsCorrectReward(t *testing.T) {
 		f.postFeedback(tenantA, id, e)
 		f.recomputeRewards(f.ctx())
 	}
-	assertEqual(t, "rewarded at close", f.applied(id).Rewarded, false)
+	assertEqual(t, "rewarded at close", f.settledState(id).Rewarded, false)
 	postEvent("merged", 2, 1)
-	assertEqual(t, "reward after the merge", f.applied(id).Reward, 1)
+	assertEqual(t, "reward after the merge", f.settledState(id).Reward, 1)
 	postEvent("reverted", 3, 0)
-	assertEqual(t, "rewarded after the revert", f.applied(id).Rewarded, true)
-	assertEqual(t, "reward after the revert", f.applied(id).Reward, 0)
+	assertEqual(t, "rewarded after the revert", f.settledState(id).Rewarded, true)
+	assertEqual(t, "reward after the revert", f.settledState(id).Reward, 0)
 	postEvent("merged", 2, 1)
-	assertEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
+	assertEqual(t, "reward after a repeated event", f.settledState(id).Reward, 0)
 	row := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab").Strata[0]
-	assertEqual(t, "rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
+	assertEqual(t, "rewards after close", row.RewardedInArm(1)-row.RewardedAtCloseInArm(1), 1)
 }

@@ -34,7 +34,7 @@ func newOpenSessions(older int) (list openSessions) {
 
 // CountOpen stops after a number of sessions. If another tenant has too many older sessions, the number is only a lower
 // bound.
-func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
+func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
 		if err != nil {

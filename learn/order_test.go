@@ -122,7 +122,7 @@ func memoryState(f *fixture, tenant string) string {
 				strata[i].RewardedAtClose, strata[i].Late = [2][4]int64{}, [2]int64{}
 			}
 		}
-		st.Maxima.LogEHelps, st.Maxima.LogEHarms, st.Maxima.ProvenAt, st.Recent = 0, 0, 0, 0
+		st.Maxima.LogEHelps, st.Maxima.LogEHarms, st.Maxima.ProvenAt, st.RecentPerDay = 0, 0, 0, 0
 		p := believed.PosteriorFromCounters(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
 		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.MatchEffect)
 	}

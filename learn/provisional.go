@@ -79,7 +79,7 @@ func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.E
 // expire removes the rewards for sessions so old that another replica has closed them. interval is the pause between
 // two closing rounds.
 func (p *provisionalTracker) expire(interval time.Duration) {
-	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxIntervals)*interval))
+	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxWaitIntervals)*interval))
 }
 
 // restore adds the rewards for sessions that an earlier process left open, one batch per call.

@@ -94,7 +94,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 	y := math.Mod(float64(n)*.37, 1)
 	return session.Settlement{
-		Tenant: "default", ID: sessionID(fmt.Sprint("reads-", n)), To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
+		Tenant: "default", ID: sessionID(fmt.Sprint("reads-", n)), To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, AssignmentAtClose: []byte("{}")},
 		Deltas: append(a.ClosingDeltas(), bandit.Contribution(&a, y, 1)...),
 	}
 }

@@ -27,12 +27,12 @@ type pastSessions interface {
 // isRecorded reports whether precept recorded a conversation live. It searches for a live session with the
 // conversation's name, then with a random id from the transcript, and then with the same opening (hash of the first
 // words) and the same replies.
-func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
-	opening := session.OpeningHash(t.Request)
-	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
+func (i *Importer) isRecorded(ctx context.Context, tenant string, transcript detect.Transcript, cleansed []sample.Exchange) (bool, error) {
+	opening := session.OpeningHash(transcript.Request)
+	if found, err := i.matchesName(ctx, tenant, transcript.ID, opening); found || err != nil {
 		return found, err
 	}
-	if found, err := i.matchesUniqueID(ctx, tenant, t); found || err != nil {
+	if found, err := i.matchesUniqueID(ctx, tenant, transcript); found || err != nil {
 		return found, err
 	}
 	if opening == 0 || len(normalizedReplies(cleansed)) == 0 {
@@ -45,7 +45,7 @@ func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Trans
 // also be equal.
 func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
-		key := session.EchoKeyOf(tenant, "s:"+name)
+		key := session.TenantEchoKey(tenant, "s:"+name)
 		idsByKey, err := i.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
 			return false, err
@@ -64,8 +64,8 @@ func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, o
 }
 
 // matchesUniqueID reports whether a live session has a random id from the transcript.
-func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
-	keys := session.UniqueEchoes(tenant, t.Request)
+func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, transcript detect.Transcript) (bool, error) {
+	keys := session.UniqueEchoes(tenant, transcript.Request)
 	if len(keys) == 0 {
 		return false, nil
 	}

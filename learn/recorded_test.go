@@ -15,7 +15,7 @@ import (
 // for the random ids in the transcript, such as tool-call ids.
 func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
-	id := session.IDOf(tenantA, namespace, name)
+	id := session.NamedID(tenantA, namespace, name)
 	ses := f.Add(&session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: method, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:   session.Thread{Turns: 1, FirstWords: session.OpeningHash(tr.Request)},

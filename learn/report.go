@@ -59,7 +59,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 		}
 		return report.Build(report.Input{
 			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.rewardName, OtherDefinitions: reportOtherDefinitions(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.TrialCounters(), Chooser: ReportChooser(c, q.Config), Policy: policy,
-			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.EffectHistory, Explain: q.Explain, Guardrails: q.Guardrails,
+			Lessons: append(reportLessons(&q, c, l.tools.now()), newestSections(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.EffectHistory, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}
 	r := build(c)
@@ -182,8 +182,8 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	return closingDeltas(c, rec, out)
 }
 
-// lessonsOf returns the lessons in the book as the report shows them.
-func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
+// reportLessons returns the lessons in the book as the report shows them.
+func reportLessons(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
 		return nil
@@ -214,8 +214,8 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 	return out
 }
 
-// sectionsOf returns each section's newest version. The report adds older versions that were measured.
-func sectionsOf(registry *rules.Registry) []report.Lesson {
+// newestSections returns each section's newest version. The report adds older versions that were measured.
+func newestSections(registry *rules.Registry) []report.Lesson {
 	if registry == nil {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (c configuredChooser) Belief(l report.Lesson) report.Belief {
 	if l.Arm.IsRule() { // a person chose the section, so there is no belief
 		return report.Belief{Epsilon: l.Share}
 	}
-	k := actionOf(l)
+	k := newAction(l)
 	p := c.beliefs.PosteriorFromCounters(k)
 	better, worse := c.beliefs.CautionEvidence(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
@@ -269,12 +269,12 @@ func (c configuredChooser) BelievedAt(l report.Lesson, day int32) float64 {
 	if l.Arm.IsRule() {
 		return 0
 	}
-	return c.beliefs.MeanBefore(actionOf(l), day)
+	return c.beliefs.MeanBefore(newAction(l), day)
 }
 
-func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }
+func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().RewardVariance }
 
-func actionOf(l report.Lesson) bandit.Action {
+func newAction(l report.Lesson) bandit.Action {
 	return bandit.Action{
 		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,
 		Forced: l.Arm == trial.LoopArm,

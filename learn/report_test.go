@@ -88,7 +88,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	f.addRewardedSessions(0, 100)
 	before := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab")
 	for i := range 100 {
-		f.postFeedback(tenantA, session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint("s", i)), userScore("b", 2, .5))
+		f.postFeedback(tenantA, session.NamedID(tenantA, session.NamespaceSession, fmt.Sprint("s", i)), userScore("b", 2, .5))
 	}
 	f.deliverAndCorrect()
 	f = f.reopen(nil)
@@ -98,11 +98,11 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	}
 }
 
-func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
+func TestOtherReplicasPriorsAreAdopted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	published := bandit.DefaultPriors()
-	published.Version, published.Mu0 = 7, .0123
+	published.Version, published.MeanEffect = 7, .0123
 	f.Beliefs(tenantA)
 	f.RefitAfter(tenantA, 30) // reads the tenant before the other replica publishes
 	data, err := json.Marshal(published)
@@ -185,7 +185,7 @@ func TestReportListsLessons(t *testing.T) {
 		{Slug: "new-way", Title: "New.", State: lesson.Active, ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
 		{Slug: "too-late", Title: "Late.", ContentHash: "cccccccccccccccc", ExpiresAt: f.clock.now()},
 	})
-	got := learn.LessonsOf(&learn.ReportQuery{Book: book}, bandit.New(), f.clock.now())
+	got := learn.ReportLessons(&learn.ReportQuery{Book: book}, bandit.New(), f.clock.now())
 	var slugs []string
 	for _, l := range got {
 		slugs = append(slugs, l.Slug)
@@ -194,7 +194,7 @@ func TestReportListsLessons(t *testing.T) {
 		assertEqual(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	assertEqualList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	assertEqual(t, "lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
+	assertEqual(t, "lessons without a book", len(learn.ReportLessons(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
 	var rows []string
 	for _, l := range f.mustReport(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)

@@ -16,14 +16,14 @@ const maxProvisional = 50_000
 type provisionalReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
-	addedTo     *tenant   // the tenant copy that counts the reward, possibly evicted; nil if none
+	countedIn   *tenant   // the tenant copy that counts the reward, possibly evicted; nil if none
 }
 
 // provisionalSet holds the rewards for all tenants, including evicted tenants.
 type provisionalSet struct {
-	byTenant map[string]map[session.ID]provisionalReward
-	count    int
-	closings dueTimes // also has entries for removed rewards
+	byTenant     map[string]map[session.ID]provisionalReward
+	count        int
+	closingTimes dueTimes // also has entries for removed rewards
 }
 
 func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {
@@ -32,7 +32,7 @@ func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {
 	}
 	o.byTenant[ref.Tenant][ref.ID] = r
 	o.count++
-	heap.Push(&o.closings, dueTime{r.due, ref})
+	heap.Push(&o.closingTimes, dueTime{r.due, ref})
 }
 
 func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) {
@@ -45,7 +45,7 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 		delete(o.byTenant, ref.Tenant)
 	}
 	o.count--
-	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are for removed rewards
+	if len(o.closingTimes) > 2*o.count+maxProvisional/100 { // most entries are for removed rewards
 		o.reschedule()
 	}
 	return r, true
@@ -53,13 +53,13 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 
 // reschedule rebuilds closings without the removed rewards.
 func (o *provisionalSet) reschedule() {
-	o.closings = o.closings[:0]
+	o.closingTimes = o.closingTimes[:0]
 	for name, rewards := range o.byTenant {
 		for id, r := range rewards {
-			o.closings = append(o.closings, dueTime{r.due, session.Ref{Tenant: name, ID: id}})
+			o.closingTimes = append(o.closingTimes, dueTime{r.due, session.Ref{Tenant: name, ID: id}})
 		}
 	}
-	heap.Init(&o.closings)
+	heap.Init(&o.closingTimes)
 }
 
 type dueTime struct {
@@ -83,8 +83,8 @@ func (d *dueTimes) Pop() any {
 // reassign moves the rewards from a tenant's old copy to the fresh copy. The fresh counters include the rewards.
 func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
-		if r.addedTo == old {
-			r.addedTo = fresh
+		if r.countedIn == old {
+			r.countedIn = fresh
 			o.byTenant[name][id] = r
 		}
 	}
@@ -93,7 +93,7 @@ func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 // detach drops references to an evicted tenant's beliefs, to free the memory.
 func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
-		r.addedTo = nil
+		r.countedIn = nil
 		o.byTenant[name][id] = r
 	}
 }
@@ -101,14 +101,14 @@ func (o *provisionalSet) detach(name string) {
 // addToCounters adds the tenant's provisional rewards that t does not count yet to t's counters.
 func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
-		if r.addedTo == t {
+		if r.countedIn == t {
 			continue
 		}
 		t.counters.RestoreProvisional(r.provisional)
 		if r.provisional.Rewarded() {
 			t.newRewards++
 		}
-		r.addedTo = t
+		r.countedIn = t
 		o.byTenant[name][id] = r
 	}
 }
@@ -143,12 +143,12 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward
 // dropProvisional removes a session's reward. The caller holds b.mu.
 func (b *beliefs) dropProvisional(ref session.Ref) {
 	r, ok := b.provisional.remove(ref)
-	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
+	if !ok || r.countedIn == nil || r.countedIn != b.tenant(ref.Tenant) {
 		return
 	}
-	r.addedTo.counters.DropProvisional(r.provisional)
+	r.countedIn.counters.DropProvisional(r.provisional)
 	if r.provisional.Rewarded() {
-		r.addedTo.newRewards--
+		r.countedIn.newRewards--
 	}
 }
 
@@ -166,8 +166,8 @@ func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.provisional.closings) > 0 && b.provisional.closings[0].at.Before(limit) {
-		next := heap.Pop(&b.provisional.closings).(dueTime) //nolint:forcetypeassert // only add pushes
+	for len(b.provisional.closingTimes) > 0 && b.provisional.closingTimes[0].at.Before(limit) {
+		next := heap.Pop(&b.provisional.closingTimes).(dueTime) //nolint:forcetypeassert // only add pushes
 		if r, ok := b.provisional.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
 			b.dropProvisional(next.ref)
 		}

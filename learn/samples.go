@@ -48,9 +48,9 @@ func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (f
 			finished = append(finished, work[i])
 		}
 		b.Samples = append(b.Samples, builds[i].batch.Samples...)
-		b.AllSamplesOf = append(b.AllSamplesOf, builds[i].batch.AllSamplesOf...)
+		b.ReplacedSamples = append(b.ReplacedSamples, builds[i].batch.ReplacedSamples...)
 	}
-	if len(b.AllSamplesOf) == 0 {
+	if len(b.ReplacedSamples) == 0 {
 		return finished, true
 	}
 	err := s.tools.guard.RunErr(label.StepSamples, func() error { return s.backend.Write(ctx, b) })
@@ -66,7 +66,7 @@ func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (f
 }
 
 func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pendingSettlement) error {
-	exchanges, err := s.exchanges.ExchangesAtClose(ctx, st.ref(), st.stored)
+	exchanges, err := s.exchanges.ExchangesAtClose(ctx, st.ref(), st.storedExchanges)
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pending
 	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, exchanges, st.entries)) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: exchanges[0].Agent, ID: st.settlement.ID, Sample: sm})
 	}
-	b.AllSamplesOf = append(b.AllSamplesOf, st.ref())
+	b.ReplacedSamples = append(b.ReplacedSamples, st.ref())
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (s *sampleBuilder) writeEach(ctx context.Context, work []*pendingSettlement
 		var b session.Batch
 		var err error
 		returned := s.tools.guard.RunOn(label.StepSamples, st.ref(), "", func() {
-			if err = s.build(ctx, &b, st); err == nil && len(b.AllSamplesOf) > 0 {
+			if err = s.build(ctx, &b, st); err == nil && len(b.ReplacedSamples) > 0 {
 				err = s.backend.Write(ctx, b)
 			}
 		})

@@ -41,7 +41,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	replica.deliverAndCorrect()
 	replica.clock.add(closeAge + time.Minute)
 	replica.closeAfterOther(otherReplica)
-	version := replica.applied(id).Version
+	version := replica.settledState(id).Version
 	replica.backend.takeCalls()
 	replica.recomputeRewards(t.Context())
 	for _, op := range replica.backend.takeCalls() {
@@ -49,12 +49,12 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 			t.Errorf("the second replica called %q after the close, want no write", op)
 		}
 	}
-	assertEqual(t, "version after a correction pass", replica.applied(id).Version, version)
+	assertEqual(t, "version after a correction pass", replica.settledState(id).Version, version)
 	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the feedback when it searches unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
-	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
+	assertEqual(t, "version after late feedback", replica.settledState(id).Version, version+1)
 }
 
 // Reading one session after the other takes too long if Redis is far away.
@@ -84,7 +84,7 @@ func TestFleetReadsClosingSessionsInParallel(t *testing.T) {
 	}
 	replica.closeDue(t.Context())
 	for _, id := range ids {
-		assertEqual(t, "version", replica.applied(id).Version, 1)
+		assertEqual(t, "version", replica.settledState(id).Version, 1)
 	}
 }
 
@@ -104,11 +104,11 @@ func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 		}
 	}
 	replica.closeDue(t.Context())
-	assertEqual(t, "first session's version", replica.applied(first).Version, 1)
+	assertEqual(t, "first session's version", replica.settledState(first).Version, 1)
 
 	second := replica.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	replica.stop()
 	replica.clock.add(closeAge + time.Minute)
 	otherReplica.closeDue(t.Context())
-	assertEqual(t, "second session's version", otherReplica.applied(second).Version, 1)
+	assertEqual(t, "second session's version", otherReplica.settledState(second).Version, 1)
 }

@@ -12,13 +12,13 @@ import (
 )
 
 type pendingSettlement struct {
-	settlement session.Settlement
-	rewardName string // reward definition for the deltas
-	entries    []feedback.Entry
-	hadReward  bool // an earlier settlement had a reward
-	isRun      bool // a run's record, which the metrics omit
-	isImport   bool // an imported conversation, which the metrics omit
-	stored     int  // exchanges in the backend for a closing session; 0: unknown
+	settlement      session.Settlement
+	rewardName      string // reward definition for the deltas
+	entries         []feedback.Entry
+	hadReward       bool // an earlier settlement had a reward
+	isRun           bool // a run's record, which the metrics omit
+	isImport        bool // an imported conversation, which the metrics omit
+	storedExchanges int  // exchanges in the backend for a closing session; 0: unknown
 }
 
 func (p *pendingSettlement) ref() session.Ref {

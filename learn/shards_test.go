@@ -67,7 +67,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
 			for turn := range 3 {
 				b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", n, "-", turn), Tenant: "default", Session: id.String(), At: at, Turn: turn, Outcome: sample.Complete, Reply: sample.Reply{Text: x.text}})
-				b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKeyOf("default", fmt.Sprint("e", n, "-", turn)), ID: id, At: at})
+				b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.TenantEchoKey("default", fmt.Sprint("e", n, "-", turn)), ID: id, At: at})
 			}
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", Agent: "coder", ID: id, Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: at}})
 			entries[id] = []feedback.Entry{{ID: "f", At: at, Source: "user", Type: "score", Score: float64(n % 2), Tier: 1}}
@@ -78,7 +78,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 			}
 			y := math.Mod(float64(n)*.37, 1)
 			deltas := append(a.ClosingDeltas(), bandit.Contribution(&a, y, 1)...)
-			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")}, Deltas: deltas})
+			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, AssignmentAtClose: []byte("{}")}, Deltas: deltas})
 			counters.Add(deltas)
 		}
 		retry("write", func() error { return s.Write(ctx, b) })
@@ -153,7 +153,7 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	}
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
-			cluster := storetest.StartClusterOf(t, nodes, "--appendonly", "yes", "--appendfsync", "always")
+			cluster := storetest.StartClusterNodes(t, nodes, "--appendonly", "yes", "--appendfsync", "always")
 			emptyBytes := make([]float64, nodes)
 			for i, n := range cluster.Nodes {
 				emptyBytes[i] = usedMemory(t, n)

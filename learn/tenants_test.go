@@ -8,7 +8,7 @@ import (
 	"precept/learn"
 )
 
-func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
+func TestTenantsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.addSession("s", newAssignment(true))

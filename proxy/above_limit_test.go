@@ -55,7 +55,7 @@ func replyWithCall(path string, n int) string {
 
 // In a conversation above limits.inspect_bytes or limits.items, the first turn's block stays in every request, but new
 // user text gets no lesson. The log reports the exceeded limit once.
-func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
+func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
 			"size":  {"limits.inspect_bytes": "20KiB"},
@@ -124,7 +124,7 @@ func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestCompressedConversationAboveLimitKeepsItsBlock(t *testing.T) {
+func TestCompressedConversationAboveLimitKeepsBlock(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()

@@ -9,7 +9,7 @@ import (
 
 // To advertise the /lesson commands means to describe them to the model. If precept will not execute commands in the
 // reply, it does not advertise them.
-func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
+func TestOnlyExecutedCommandsAreAdvertised(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags  map[string]string
 		header http.Header

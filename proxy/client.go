@@ -20,13 +20,13 @@ const lingerTimeout = 500 * time.Millisecond
 // clientWriter writes the response and records the status. It limits the time for one write, not for the response.
 type clientWriter struct {
 	http.ResponseWriter
-	ctl         *http.ResponseController
+	controller  *http.ResponseController
 	limit       time.Duration // maximum time for one write, or for one request body read
 	now         func() time.Time
 	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
 	dialect     wire.Dialect // dialect on an inspected path; wire.NoDialect for other paths
-	code        int          // 0 means no answer yet
+	status      int          // 0 means no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
 	unknownKey  string       // unknown path form key, logged at the end; see PathForm.Unknown
 	atEndpoint  bool         // the request is for a precept endpoint
@@ -38,9 +38,9 @@ type clientWriter struct {
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
 		w.deadlineSet = now
-		_ = w.ctl.SetWriteDeadline(now.Add(w.limit))
+		_ = w.controller.SetWriteDeadline(now.Add(w.limit))
 	}
-	if w.code == 0 {
+	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
@@ -55,7 +55,7 @@ func (w *clientWriter) WriteHeader(code int) {
 		}
 		return
 	}
-	w.code = code
+	w.status = code
 	h := w.Header()
 	if w.id != "" {
 		h.Set("Precept-Request-Id", w.id)
@@ -76,9 +76,9 @@ func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // connection. A read deadline in the past ends this read, but only after lingerTimeout: net/http removes a deadline set
 // while the transport still reads the body.
 func (w *clientWriter) end() {
-	_ = w.ctl.SetWriteDeadline(time.Time{})
+	_ = w.controller.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {
-		time.AfterFunc(lingerTimeout, func() { _ = w.ctl.SetReadDeadline(time.Unix(1, 0)) })
+		time.AfterFunc(lingerTimeout, func() { _ = w.controller.SetReadDeadline(time.Unix(1, 0)) })
 	}
 }
 
@@ -102,13 +102,13 @@ func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request 
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	bounded.Body = w.body
 	// Without full duplex, the server waits for up to 256 KiB of the body before it responds.
-	_ = w.ctl.EnableFullDuplex()
+	_ = w.controller.EnableFullDuplex()
 	return bounded
 }
 
-// bodyOf reads a request body. For a body above maxBytes, bodyOf returns an error with the text tooLong.
-func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
-	w := clientOf(c.Response())
+// readBody reads a request body. For a body above maxBytes, readBody returns an error with the text tooLong.
+func readBody(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
+	w := unwrapClient(c.Response())
 	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)
 	if err == nil {
 		return body, nil
@@ -127,11 +127,11 @@ func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 func (b *clientBody) Read(p []byte) (int, error) {
 	if now := b.w.now(); now.Sub(b.deadlineSet) > b.w.limit/16 {
 		b.deadlineSet = now
-		_ = b.w.ctl.SetReadDeadline(now.Add(b.w.limit))
+		_ = b.w.controller.SetReadDeadline(now.Add(b.w.limit))
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {
-		_ = b.w.ctl.SetReadDeadline(time.Time{}) // otherwise the server mistakes silence for a closed connection
+		_ = b.w.controller.SetReadDeadline(time.Time{}) // otherwise the server mistakes silence for a closed connection
 	}
 	return n, err
 }
@@ -161,8 +161,8 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf returns the clientWriter inside echo's writers.
-func clientOf(w http.ResponseWriter) *clientWriter {
+// unwrapClient returns the clientWriter inside echo's writers.
+func unwrapClient(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {
 		case *clientWriter:

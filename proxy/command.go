@@ -39,7 +39,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversa
 	case writ.Delete:
 		_, l, findErr := req.find(ctx, c.ID)
 		if err = findErr; err == nil {
-			command, text = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
+			command, text = command+" "+lessonID(l), "deleted lesson "+lessonID(l)+"."
 			err = req.withdraw(ctx, l.Slug)
 		}
 	case writ.Create:
@@ -68,13 +68,13 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversati
 		req.shared.cache.clear()
 	}
 	text := map[bank.RecordOutcome]string{
-		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedNewText: "rewrote lesson " + idOf(l), bank.RecordedUnchanged: "lesson " + idOf(l) + " says so already",
+		bank.RecordedNew: "recorded lesson " + lessonID(l), bank.RecordedNewText: "rewrote lesson " + lessonID(l), bank.RecordedUnchanged: "lesson " + lessonID(l) + " says so already",
 	}[outcome]
 	return l, text + " — " + lessonLine(l), nil
 }
 
-// idOf returns the lesson's number, or the slug for a lesson from an old release.
-func idOf(l *lesson.Lesson) string {
+// lessonID returns the lesson's number, or the slug for a lesson from an old release.
+func lessonID(l *lesson.Lesson) string {
 	if l.Number > 0 {
 		return "#" + strconv.Itoa(l.Number)
 	}
@@ -84,17 +84,17 @@ func idOf(l *lesson.Lesson) string {
 // lessonLine returns a lesson in one line. If the lesson contains a delimiter for inserted blocks, the line omits title
 // and text.
 func lessonLine(l *lesson.Lesson) string {
-	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
+	if line := lesson.SanitizeLine(lessonID(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
 	}
-	return idOf(l) + " is not shown: the lesson holds a delimiter from precept's blocks"
+	return lessonID(l) + " is not shown: the lesson holds a delimiter from precept's blocks"
 }
 
 func quarantineNotice(all ...*lesson.Lesson) []string {
 	var ids []string
 	for _, l := range all {
 		if l.State == lesson.Quarantined {
-			ids = append(ids, idOf(l))
+			ids = append(ids, lessonID(l))
 		}
 	}
 	switch len(ids) {

@@ -132,11 +132,11 @@ func (q *commandQueue) executeAll() {
 
 func (q *commandQueue) execute(job commandJob) {
 	defer q.pending.end(job.session)
-	req := lessonsRequest{q.lessons, job.settings, job.scope, q.lessons.opts.logOf(job.request)}
+	req := lessonsRequest{q.lessons, job.settings, job.scope, q.lessons.opts.requestLog(job.request)}
 	var answers []string
 	for _, c := range job.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
-		q.lessons.opts.runStep(label.StepWritCommand, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
+		q.lessons.opts.runStep(label.StepWritCommand, func() *slog.Logger { return q.lessons.opts.requestLog(job.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 			defer cancel()
 			answer, result = req.execute(ctx, c, job.session)
@@ -165,6 +165,6 @@ func (q *commandQueue) send(job commandJob, answers []string) {
 	defer cancel()
 	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWritCommand)
-		q.lessons.opts.logOf(job.request).Warn("answers to an agent's commands could not be stored; the agent gets no answer", "error", err)
+		q.lessons.opts.requestLog(job.request).Warn("answers to an agent's commands could not be stored; the agent gets no answer", "error", err)
 	}
 }

@@ -28,7 +28,7 @@ func (t *turn) decide() {
 	rec.Lock()
 	defer rec.Unlock()
 	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
-	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
+	if why, side := t.p.resolver.SideReason(rec, &t.query); side {
 		t.markSide(why)
 		if repeatsConversation(why) && rec.ContinuesWithSystemPrompt(t.in.req) {
 			t.plan.insert = t.settings.injector.Replay(rec, input)
@@ -68,7 +68,7 @@ func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
-	why, side := t.p.resolver.SideOf(rec, &t.query)
+	why, side := t.p.resolver.SideReason(rec, &t.query)
 	if side && !(repeatsConversation(why) && rec.ContinuesWithSystemPrompt(t.in.req)) {
 		return
 	}
@@ -116,7 +116,7 @@ func (t *turn) mailbox() mailbox {
 // recordRejection records that the upstream accepted only the original bytes. precept then inserts no further text into
 // the session, or deletes no further section if the change only deleted sections.
 func (t *turn) recordRejection() {
-	t.p.opts.Metrics.rejected.Inc()
+	t.p.opts.Metrics.rejectedInjections.Inc()
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()

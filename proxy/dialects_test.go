@@ -112,7 +112,7 @@ func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exch
 	return storedExchanges(t, f, name)["default"]
 }
 
-func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
+func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", nil, nil)
 	var calls []string
@@ -198,7 +198,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 }
 
 // precept inserts no text between calls and results.
-func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
+func TestParallelCallWarningIsInFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}
 	}

@@ -26,7 +26,7 @@ func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
 // InFlight returns the request count, and the bytes in request bodies and in reply copies.
 func (p *Proxy) InFlight() (requests, bodies, copies int64) {
-	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
+	return p.inFlight.requests.Load(), p.inFlight.requestBodyBytes.Load(), p.inFlight.replyCopyBytes.Load()
 }
 
 // Transport returns the transport for an upstream with a host that begins with host.
@@ -39,8 +39,8 @@ func (p *Proxy) Transport(host string) *http.Transport {
 	return nil
 }
 
-// ClaimOf returns the claimed identity, restricted by the credential.
-func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
+// RequestClaim returns the claimed identity, restricted by the credential.
+func (p *Proxy) RequestClaim(r *http.Request) (session.Claim, error) {
 	caller, err := p.settings.Load().authenticate(r, wire.NoDialect)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
 	caller.restrict(&c)
@@ -49,7 +49,7 @@ func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
 
 func WriteInternalError(w http.ResponseWriter, r *http.Request) { internalError(r).write(w) }
 
-func APIOf(path string, h http.Header) wire.Dialect { return apiOf(path, h) }
+func DetectAPI(path string, h http.Header) wire.Dialect { return detectAPI(path, h) }
 
 type Target = target
 
@@ -59,7 +59,7 @@ func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) 
 func (m *Metrics) Series(shortName string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.newSessions, "excluded": m.sessions.excludedSessions, "side": m.sessions.sideRequests, "uninspected": m.uninspected,
-		"unread": m.unsupported, "tokens": m.upstream.tokens,
+		"unread": m.unreadReplies, "tokens": m.upstream.tokens,
 	}[shortName]
 }
 

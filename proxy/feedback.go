@@ -37,7 +37,7 @@ func (p *Proxy) serveFeedback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := bodyOf(c, maxFeedbackBytes, "a feedback body may have 8 MiB; send fewer entries at once")
+	body, err := readBody(c, maxFeedbackBytes, "a feedback body may have 8 MiB; send fewer entries at once")
 	if err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) ent
 		return p.notStored(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
-	a := answerOf(f.Entry.ID, &done)
+	a := newEntryAnswer(f.Entry.ID, &done)
 	if done.Status != store.Joined { // the store knows no session, so the answer has the names sent by the client
 		a.Session, a.Run = cmp.Or(a.Session, f.SessionID), cmp.Or(a.Run, f.RunID)
 	}
 	return a
 }
 
-func answerOf(id string, done *store.Posted) entryAnswer {
+func newEntryAnswer(id string, done *store.Posted) entryAnswer {
 	a := entryAnswer{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 	if done.Work != nil {
 		a.Sessions, a.Runs = done.Work.Sessions, done.Work.Runs
@@ -105,6 +105,6 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswe
 		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples once it is closed"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
-	p.opts.log(clientOf(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
+	p.opts.log(unwrapClient(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
 	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
 }

@@ -57,8 +57,8 @@ type forwarder struct {
 func (f *forwarder) serve() {
 	finished := false
 	defer func() {
-		if !finished && f.w.code != 0 { // send the client the part received before the cut
-			_ = f.w.ctl.Flush()
+		if !finished && f.w.status != 0 { // send the client the part received before the cut
+			_ = f.w.controller.Flush()
 		}
 	}()
 	rp := httputil.ReverseProxy{

@@ -19,7 +19,7 @@ import (
 
 // With bandit.epsilon 0.2, a fifth of the sessions get no lesson, within three standard errors. The second turn repeats
 // the decision, and the exchange records the decision.
-func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
+func TestWithheldShareIsEpsilon(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -44,7 +44,7 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	count := func(result label.HookResult) {
 		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
 	}
-	header, now, log := c.Request().Header, p.opts.Now(), p.opts.log(clientOf(c.Response()))
+	header, now, log := c.Request().Header, p.opts.Now(), p.opts.log(unwrapClient(c.Response()))
 	unauthorized := func() error {
 		count(label.HookUnauthorized)
 		p.refusedHooks.warn(log, service, now)
@@ -53,7 +53,7 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	if !hooks.HasSignature(service, header) {
 		return unauthorized()
 	}
-	body, err := bodyOf(c, maxHookBytes, "a webhook body may have at most 8 MiB; send fewer event types")
+	body, err := readBody(c, maxHookBytes, "a webhook body may have at most 8 MiB; send fewer event types")
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 		return p.notStored(c, feedback.Post{Entry: entry}, err)
 	}
 	p.opts.Metrics.feedback.WithLabelValues(entry.Source, entry.Type, string(done.Status)).Inc()
-	return answerOf(entry.ID, &done)
+	return newEntryAnswer(entry.ID, &done)
 }
 
 // refusedHooks counts refused deliveries. It logs at most one warning a minute, because any client can send a delivery.

@@ -46,7 +46,7 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
+func TestWebhookRatesPullRequestSession(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
@@ -105,7 +105,7 @@ func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	}
 }
 
-func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
+func TestWebhookRatesOnlySecretsTenant(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})

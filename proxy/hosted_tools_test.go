@@ -13,7 +13,7 @@ import (
 )
 
 // The provider runs the tool, and text in the same reply may quote the result.
-func TestCallOfHostedToolOptsOut(t *testing.T) {
+func TestHostedToolCallOptsOut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		file := "notes.txt"
@@ -36,7 +36,7 @@ func TestCallOfHostedToolOptsOut(t *testing.T) {
 	f.stop()
 	f = newFixture(t, up, dir, nil, nil)
 	for name, want := range map[string]bool{"secret": false, "open": true} {
-		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.IDOf("default", session.NamespaceSession, name))
+		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.NamedID("default", session.NamespaceSession, name))
 		if (ses != nil) != want {
 			t.Errorf("session %s: got stored %t, want %t", name, ses != nil, want)
 		}

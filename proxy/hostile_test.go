@@ -13,7 +13,7 @@ import (
 
 // A hostile lesson tries to end the inserted block early, or to imitate another role. Therefore a block has one end
 // line, precept's prefix on each line, no chat template token, no role at the start of a line and no hidden character.
-func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
+func TestHostileLessonStaysInsideBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
 			var lessons []*lesson.Lesson

@@ -110,7 +110,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	}
 }
 
-func TestBranchesOfConversationShareSession(t *testing.T) {
+func TestConversationBranchesShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())

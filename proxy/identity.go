@@ -22,7 +22,7 @@ import (
 // identity is a request's tenant and key, derived only from the credential, never from a name in the request.
 type identity struct {
 	tenant     string
-	credential [sha256.Size]byte // see ownerOf; zero without a credential
+	credential [sha256.Size]byte // see credentialOwner; zero without a credential
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
@@ -48,10 +48,10 @@ func requestCredential(r *http.Request) string {
 // maxTokenBytes is the maximum size at which a signed token is decoded.
 const maxTokenBytes = 16 << 10
 
-// ownerOf returns a string that identifies a credential's owner. For a signed token (JWT), it has the issuer and the
-// subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the signature. A
-// zero byte, which no header contains, keeps such a string apart from other credentials.
-func ownerOf(credential string) string {
+// credentialOwner returns a string that identifies a credential's owner. For a signed token (JWT), it has the issuer
+// and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
+// signature. A zero byte, which no header contains, keeps such a string apart from other credentials.
+func credentialOwner(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
 	payload, _, isJWT := strings.Cut(rest, ".")
@@ -80,7 +80,7 @@ func decodePart(part string, target any) bool {
 // format of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	credential := requestCredential(r)
-	owner := ownerOf(credential)
+	owner := credentialOwner(credential)
 	id := identity{tenant: "default"}
 	if credential != "" {
 		id.credential = sha256.Sum256([]byte(owner))

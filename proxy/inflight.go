@@ -12,9 +12,9 @@ import (
 // slowdown reaches no limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
 // limits.requests, a request is refused.
 type inFlight struct {
-	requests atomic.Int64
-	bodies   atomic.Int64 // request body bytes
-	copies   atomic.Int64 // reply copy bytes
+	requests         atomic.Int64
+	requestBodyBytes atomic.Int64 // request body bytes
+	replyCopyBytes   atomic.Int64 // reply copy bytes
 }
 
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
@@ -23,12 +23,12 @@ const tooMany = "precept has limits.requests requests in flight; try again in a 
 // answer and use the connection again.
 const maxDiscarded = 256 << 10
 
-func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error {
+func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) error {
 	w.limit = lingerTimeout
 	if r.ContentLength != 0 && r.Body != nil {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 	}
-	return newAPIError(shape, http.StatusServiceUnavailable, tooMany)
+	return newAPIError(dialect, http.StatusServiceUnavailable, tooMany)
 }
 
 // enter counts a request, and the caller calls leave at the end. If limit requests are in progress, enter counts
@@ -45,15 +45,15 @@ func (f *inFlight) leave() { f.requests.Add(-1) }
 
 // charge is one request's memory under a common limit.
 type charge struct {
-	all   *atomic.Int64 // bytes in all requests
+	total *atomic.Int64 // bytes in all requests
 	limit int64
 	bytes int64 // bytes in this request
 }
 
 // tryAdd charges n bytes. Beyond the common limit, tryAdd charges nothing and returns false.
 func (c *charge) tryAdd(n int) bool {
-	if c.all.Add(int64(n)) > c.limit {
-		c.all.Add(int64(-n))
+	if c.total.Add(int64(n)) > c.limit {
+		c.total.Add(int64(-n))
 		return false
 	}
 	c.bytes += int64(n)
@@ -62,11 +62,11 @@ func (c *charge) tryAdd(n int) bool {
 
 // add charges n bytes even beyond the limit, because the bytes are already in memory.
 func (c *charge) add(n int) {
-	c.all.Add(int64(n))
+	c.total.Add(int64(n))
 	c.bytes += int64(n)
 }
 
 func (c *charge) release(bytes int64) {
-	c.all.Add(bytes - c.bytes)
+	c.total.Add(bytes - c.bytes)
 	c.bytes = bytes
 }

@@ -150,7 +150,7 @@ func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Header = bearerHeader(key, "Precept-Role", sent)
-			c, err := f.ClaimOf(req)
+			c, err := f.RequestClaim(req)
 			if err != nil || c.Role != role {
 				t.Errorf("key %s with Precept-Role %s: role = %q, err = %v, want %q and no error", key, sent, c.Role, err, role)
 			}

@@ -220,7 +220,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 
 // The feedback names a session, request or response id, and may arrive before the session. No secret or email address
 // is on disk.
-func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
+func TestFeedbackIsJoinedByEachIDKind(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"

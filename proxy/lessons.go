@@ -226,7 +226,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	if posted.Signature == nil || posted.LessonText == nil {
 		return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
 	}
-	l, err := posted.applyTo(newLesson(originOf(c.Request())))
+	l, err := posted.applyTo(newLesson(requestOrigin(c.Request())))
 	if err != nil {
 		return err
 	}
@@ -334,8 +334,8 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// originOf returns the session named by the client, or else the API.
-func originOf(r *http.Request) string {
+// requestOrigin returns the session named by the client, or else the API.
+func requestOrigin(r *http.Request) string {
 	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name
 	}

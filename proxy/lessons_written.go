@@ -29,7 +29,7 @@ type lessonBody struct {
 
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var posted lessonBody
-	body, err := bodyOf(c, maxLessonBytes, "a lesson body may have at most 256 KiB")
+	body, err := readBody(c, maxLessonBytes, "a lesson body may have at most 256 KiB")
 	if err != nil {
 		return posted, err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
+func TestCapturedRepliesAreBounded(t *testing.T) {
 	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {

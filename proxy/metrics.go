@@ -18,19 +18,19 @@ import (
 
 // Metrics are the data listener's metrics. Labels contain no session, no tenant and no client text.
 type Metrics struct {
-	requests    *prometheus.CounterVec
-	phases      *prometheus.HistogramVec
-	lessons     lessonCounters
-	sessions    sessionCounters
-	upstream    upstreamMetrics
-	loops       prometheus.Counter
-	feedback    *prometheus.CounterVec
-	failOpen    *prometheus.CounterVec
-	uninspected *prometheus.CounterVec
-	unsupported *prometheus.CounterVec
-	rejected    prometheus.Counter
-	writs       *prometheus.CounterVec
-	hooks       *prometheus.CounterVec
+	requests           *prometheus.CounterVec
+	phases             *prometheus.HistogramVec
+	lessons            lessonCounters
+	sessions           sessionCounters
+	upstream           upstreamMetrics
+	loops              prometheus.Counter
+	feedback           *prometheus.CounterVec
+	failOpen           *prometheus.CounterVec
+	uninspected        *prometheus.CounterVec
+	unreadReplies      *prometheus.CounterVec
+	rejectedInjections prometheus.Counter
+	writs              *prometheus.CounterVec
+	hooks              *prometheus.CounterVec
 }
 
 type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
@@ -64,15 +64,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			injected: counter("precept_lessons_injected_total", "Picked lessons that were injected."),
 			withheld: counter("precept_lessons_withheld_total", "Picked lessons that the holdout withheld."),
 		},
-		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
-		feedback:    vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
-		sessions:    sessionCounters{newSessions: vec("precept_sessions_total", "New sessions, by the method that identified the session.", "method"), excludedSessions: vec("precept_sessions_excluded_total", "Sessions outside the experiment, by reason.", "reason"), sideRequests: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
-		failOpen:    vec("precept_fail_open_total", "Failed learning steps. The requests continued without the step.", "step"),
-		uninspected: vec("precept_uninspected_total", "Requests on an inspected path that were forwarded without inspection.", "reason"),
-		unsupported: vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
-		rejected:    counter("precept_injection_rejected_total", "Requests that the upstream rejected with lessons and accepted without lessons."),
-		writs:       vec("precept_writs_total", "Agents' /lesson commands, by result.", "command", "result"),
-		hooks:       vec("precept_hooks_total", "Webhook deliveries, by service and result.", "service", "result"),
+		loops:              counter("precept_loops_total", "Loops noticed in tool results."),
+		feedback:           vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
+		sessions:           sessionCounters{newSessions: vec("precept_sessions_total", "New sessions, by the method that identified the session.", "method"), excludedSessions: vec("precept_sessions_excluded_total", "Sessions outside the experiment, by reason.", "reason"), sideRequests: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
+		failOpen:           vec("precept_fail_open_total", "Failed learning steps. The requests continued without the step.", "step"),
+		uninspected:        vec("precept_uninspected_total", "Requests on an inspected path that were forwarded without inspection.", "reason"),
+		unreadReplies:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
+		rejectedInjections: counter("precept_injection_rejected_total", "Requests that the upstream rejected with lessons and accepted without lessons."),
+		writs:              vec("precept_writs_total", "Agents' /lesson commands, by result.", "command", "result"),
+		hooks:              vec("precept_hooks_total", "Webhook deliveries, by service and result.", "service", "result"),
 		upstream: upstreamMetrics{tokens: vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"), duration: hist("gen_ai_client_operation_duration_seconds", "Upstream operation duration.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
 			"gen_ai_operation_name", "gen_ai_system"), usage: hist("gen_ai_client_token_usage", "Tokens per upstream operation.",
@@ -90,7 +90,7 @@ func (m *Metrics) createSeries() {
 		m.uninspected.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.UnreadReasons() {
-		m.unsupported.WithLabelValues(string(reason))
+		m.unreadReplies.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.ExclusionReasons() {
 		m.sessions.excludedSessions.WithLabelValues(string(reason))
@@ -190,7 +190,7 @@ func (m *Metrics) countRequest(w *clientWriter) {
 	if w.atEndpoint {
 		dialect = ownDialect
 	}
-	m.requests.WithLabelValues(dialect, statusClass(w.code)).Inc()
+	m.requests.WithLabelValues(dialect, statusClass(w.status)).Inc()
 }
 
 // statusClass returns 2xx, 3xx, 4xx or 5xx, or none without a final status.

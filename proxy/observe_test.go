@@ -92,7 +92,7 @@ func spanAttributes(s *otlp.Span) map[string]string {
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // The span has names, numbers and hashes, such as lessons and token counts, but no text from the conversation.
-func TestSpanOfTurnHasNoContent(t *testing.T) {
+func TestTurnSpanHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
@@ -133,7 +133,7 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 	}
 }
 
-func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
+func TestOptedOutTurnSpanIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())
 	spans := addTracer(t, f, 1)
@@ -157,7 +157,7 @@ func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 }
 
 // A request that is not JSON is not a failure if the upstream responds.
-func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
+func TestFailedTurnSpanHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
 		reply            http.HandlerFunc

@@ -15,7 +15,7 @@ import (
 // A request with previous_response_id contains a tool result without the call. If the session's record does not have
 // the call's arguments, because they are long or precept was restarted, the call may have named an opted-out path, and
 // precept opts the turn out.
-func TestResultWithoutItsCallOptsOut(t *testing.T) {
+func TestResultWithoutCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -56,7 +56,7 @@ func TestResultWithoutItsCallOptsOut(t *testing.T) {
 	f.stop()
 	f = start()
 	for name, want := range map[string]bool{"secret": false, "open": true, "late": false} {
-		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.IDOf("default", session.NamespaceSession, name))
+		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.NamedID("default", session.NamespaceSession, name))
 		if (ses != nil) != want {
 			t.Errorf("session %s: got stored %t, want %t", name, ses != nil, want)
 		}

@@ -141,10 +141,10 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 	if w.id == "" {
 		w.id = o.newID("req_")
 	}
-	return o.logOf(w.id)
+	return o.requestLog(w.id)
 }
 
-func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
+func (o *Options) requestLog(request string) *slog.Logger { return o.Log.With("request", request) }
 
 // runStep runs one learning step. A panic is counted and logged, and the request continues without the step.
 func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (ok bool) {

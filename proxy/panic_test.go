@@ -141,7 +141,7 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 }
 
 // Logged keys are redacted, and their number in the log is limited.
-func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
+func TestUnknownPathFormKeyIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
 	f.Options().Log = slog.New(slog.NewTextHandler(&log, nil))

@@ -22,7 +22,7 @@ type paths struct {
 // doubled or trailing slashes, and each precept endpoint has one path. Other paths keep the bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
-	path := p.normal(escaped)
+	path := p.normalPath(escaped)
 	plain, err := url.PathUnescape(path)
 	if path == escaped || err != nil {
 		return
@@ -32,8 +32,8 @@ func (p paths) normalise(r *http.Request) {
 	r.URL = &u
 }
 
-// normal returns the normal path for an escaped path.
-func (p paths) normal(escaped string) string {
+// normalPath returns the normal path for an escaped path.
+func (p paths) normalPath(escaped string) string {
 	if !strings.HasPrefix(escaped, "/") {
 		return escaped
 	}
@@ -51,7 +51,7 @@ func (p paths) normal(escaped string) string {
 	if canonical, ok := p.endpoint(path); ok {
 		return form + canonical
 	}
-	if clean := withoutEmptySegments(path); apiOf(clean, nil) != wire.NoDialect {
+	if clean := withoutEmptySegments(path); detectAPI(clean, nil) != wire.NoDialect {
 		return form + clean
 	}
 	if rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, "//") {
@@ -118,15 +118,15 @@ func mayBeEndpoint(path string) bool {
 // deployment, or an endpoint copied with the base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
-	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
+	return last == "" || isVersion(last) || wire.DialectForPath(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns a request's API, even if the request is not inspected. Token counts and batches belong to the Messages
-// API, and stored responses to the Responses API. Other paths, such as models and files, belong to the Messages API if
-// they have the mandatory header Anthropic-Version. Messages in a thread belong to no inspected API.
-func apiOf(path string, h http.Header) wire.Dialect {
-	switch d := wire.DialectOf(path); {
+// detectAPI returns a request's API, even if the request is not inspected. Token counts and batches belong to the
+// Messages API, and stored responses to the Responses API. Other paths, such as models and files, belong to the
+// Messages API if they have the mandatory header Anthropic-Version. Messages in a thread belong to no inspected API.
+func detectAPI(path string, h http.Header) wire.Dialect {
+	switch d := wire.DialectForPath(path); {
 	case strings.Contains(path, "/threads/"):
 		return wire.NoDialect
 	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.NoDialect:

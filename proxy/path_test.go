@@ -131,7 +131,7 @@ func (o oneLessonBank) Record(context.Context, bank.Proposal) (bank.Result, bank
 func (o oneLessonBank) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
 // The path form /p/agent=NAME may name the agent.
-func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
+func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := f.send(t, "POST", path, nil, feedbackBody); !strings.Contains(string(body), `"status":"`+want+`"`) {

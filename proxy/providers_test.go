@@ -60,7 +60,7 @@ func providers() []provider {
 	}
 }
 
-func TestRequestReachesPathOfProvider(t *testing.T) {
+func TestRequestReachesProviderPath(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
 			var got string

@@ -68,8 +68,8 @@ func (o *outgoing) undoSplice(sent *payload) {
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	w.unknownKey = form.Unknown
-	api := apiOf(path, r.Header)
-	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // messages in a thread are a different API
+	api := detectAPI(path, r.Header)
+	if d := wire.DialectForPath(path); r.Method == http.MethodPost && d == api { // messages in a thread are a different API
 		in.dialect = d
 		w.dialect = d
 	}
@@ -116,7 +116,7 @@ func (p *Proxy) endAccepted(upstream *target) {
 // is streamed to the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
-	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.settings.cfg.Limits.InspectTotalBytes)}
+	body.charge = charge{total: &t.p.inFlight.requestBodyBytes, limit: int64(t.settings.cfg.Limits.InspectTotalBytes)}
 	b, why, err := t.readInspected(t.in.r.Body, t.in.r.ContentLength)
 	if err != nil {
 		t.p.pool.put(b)

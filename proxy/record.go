@@ -149,7 +149,7 @@ func (t *turn) answeredArguments() []string {
 	req := t.in.req
 	for i := max(req.FirstNew(), 0); i < req.Len(); i++ {
 		for _, res := range req.Item(i).Results {
-			if c, ok := req.CallOf(res.CallID); ok {
+			if c, ok := req.FindCall(res.CallID); ok {
 				args = append(args, c.Args)
 			} else if c, ok := t.earlierCall(res.CallID); ok && !session.HasHashedArgs(c) {
 				args = append(args, c.Args)
@@ -203,7 +203,7 @@ func (t *turn) record() {
 	}
 	t.runStep(label.StepWritCommand, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
-	t.p.inFlight.copies.Add(-t.reply.copied)
+	t.p.inFlight.replyCopyBytes.Add(-t.reply.copied)
 }
 
 // offer passes the draft to the recorder. If the recorder has no room, the turn is still searched for an opt-out,
@@ -248,7 +248,7 @@ func (t *turn) completeDraft() {
 	x, r := t.draft.exchange, &t.reply
 	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), milliseconds(t.p.opts.Now().Sub(t.in.started))
 	if !r.headersAt.IsZero() {
-		x.FirstMS = milliseconds(r.headersAt.Sub(t.in.started))
+		x.FirstByteMS = milliseconds(r.headersAt.Sub(t.in.started))
 	}
 	size := 0
 	if rep := r.parsed; rep != nil {

@@ -37,7 +37,7 @@ func (p *Proxy) router() *echo.Echo {
 		if err := misdirectedError(endpoints, c); err != nil {
 			return err
 		}
-		return p.serveTurn(clientOf(c.Response()), c.Request())
+		return p.serveTurn(unwrapClient(c.Response()), c.Request())
 	})
 	return e
 }
@@ -64,7 +64,7 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 // ownEndpoint marks requests to precept itself. The metrics count them under ownDialect.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		clientOf(c.Response()).atEndpoint = true
+		unwrapClient(c.Response()).atEndpoint = true
 		return h(c)
 	}
 }
@@ -82,7 +82,7 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 		if !ok || endpoints[endpoint] == nil && endpoints[endpoint+"/:id"] == nil || below != "" && below[0] != '/' {
 			continue
 		}
-		clientOf(c.Response()).atEndpoint = true
+		unwrapClient(c.Response()).atEndpoint = true
 		methods := endpoints[endpoint]
 		switch {
 		case strings.Count(below, "/") == 1 && endpoints[endpoint+"/:id"] != nil:
@@ -112,7 +112,7 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 		if writes && (claim.LearnOff || !set.mayLearn(&who, claim.Agent)) {
 			return newAPIError(wire.NoDialect, http.StatusForbidden, "learning is off for this agent, so the agent's lessons are not stored")
 		}
-		return handle(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
+		return handle(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(unwrapClient(c.Response()))}, c)
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
-			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.settings.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
+			ResponseWriter: rw, controller: http.NewResponseController(rw), limit: p.settings.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
 			http10: !r.ProtoAtLeast(1, 1),
 		}
 		defer p.endRequest(w, r)
@@ -143,7 +143,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(w).Error("a request panicked", "panic", redact.SafePanicText(v), "stack", string(debug.Stack()))
-		if w.code == 0 {
+		if w.status == 0 {
 			internalError(r).write(w)
 			v = nil
 		} else {
@@ -171,7 +171,7 @@ func (p *Proxy) writeError(err error, c echo.Context) {
 		answer = newAPIError(errorDialect(r), routing.Code, http.StatusText(routing.Code))
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
-		p.opts.log(clientOf(w)).Error("a request failed with an internal error", "error", err)
+		p.opts.log(unwrapClient(w)).Error("a request failed with an internal error", "error", err)
 		answer = internalError(r)
 	}
 	answer.write(w)
@@ -229,5 +229,5 @@ func (p *apiError) write(w http.ResponseWriter) {
 
 func errorDialect(r *http.Request) wire.Dialect {
 	_, path, _ := session.ParsePath(r.URL.EscapedPath())
-	return apiOf(path, r.Header)
+	return detectAPI(path, r.Header)
 }

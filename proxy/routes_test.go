@@ -195,7 +195,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-func TestErrorsUseTheFormatOfTheRequestedAPI(t *testing.T) {
+func TestErrorsUseTheRequestedAPIFormat(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
@@ -240,13 +240,13 @@ func TestPathAndHeaderDetermineTheAPI(t *testing.T) {
 		"/v1/threads/t/messages": wire.NoDialect, "/v1/threads/t/messages/m": wire.NoDialect, "/v1/models": wire.NoDialect, "/": wire.NoDialect, "": wire.NoDialect, "/v1/xmessages": wire.NoDialect,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
-		if got := proxy.APIOf(path, nil); got != want {
+		if got := proxy.DetectAPI(path, nil); got != want {
 			t.Errorf("APIOf(%q) = %s, want %s", path, got, want)
 		}
 	}
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
-		if got := proxy.APIOf(path, h); got != want {
+		if got := proxy.DetectAPI(path, h); got != want {
 			t.Errorf("with Anthropic-Version: APIOf(%q) = %s, want %s", path, got, want)
 		}
 	}

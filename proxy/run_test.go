@@ -62,7 +62,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 }
 
 // The sub-agent keeps a separate session after a restart. Side requests under the parent's name are recognized.
-func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
+func TestSubAgentWithParentSessionNameSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
 	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
@@ -112,7 +112,7 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
 		t.Errorf("parent's third turn: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
-	unit := waitForUnit(t, f, session.IDOf("default", session.NamespaceClaude, "uuid-1"), 1)
+	unit := waitForUnit(t, f, session.NamedID("default", session.NamespaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop warning
 		t.Errorf("parent's assignment = %+v, want 3 picks and 2 matched lessons", a)
 	}
@@ -262,7 +262,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 
 // The upstream accepts only the member's request without lessons. precept notes the refusal in the run's record, and
 // the other members still get lessons.
-func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
+func TestRefusedMemberRequestMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -285,7 +285,7 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	}
 }
 
-func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
+func TestConcurrentAgentsInRunShareAssignment(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var request struct{ Messages []obj }

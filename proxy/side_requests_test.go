@@ -94,7 +94,7 @@ func newAnsweringUpstream(t *testing.T) *upstream {
 	return up
 }
 
-func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
+func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 	for name, call := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
@@ -174,11 +174,11 @@ func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	}
 }
 
-func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
+func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 	up := newAnsweringUpstream(t)
 	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
 	first := sendConversation(t, f, bearerHeader("k"), true)
-	sessionOf := func(body obj) string {
+	sendForSession := func(body obj) string {
 		b, _ := json.Marshal(body)
 		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 		return res.Header.Get("Precept-Session")
@@ -192,11 +192,11 @@ func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("c7", summary))
 	}
-	sessionOf(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
-	if got := sessionOf(summarized("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
+	sendForSession(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
+	if got := sendForSession(summarized("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
 		t.Errorf("different summary: session = %s, want a new one", got)
 	}
-	if got := sessionOf(summarized(summary)); got != first {
+	if got := sendForSession(summarized(summary)); got != first {
 		t.Errorf("session summary: session = %s, want %s", got, first)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // precept recognises the calling session by a tool call that contains the sub-agent's task. A unit is a set of sessions
 // with the same random choices. If two sessions made such a call, or if the session opted out, the sub-agent does not
 // share the unit.
-func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
+func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -103,7 +103,7 @@ func (t *turn) chargeCopy() {
 		return
 	}
 	r.copied += n
-	all := t.p.inFlight.copies.Add(n)
+	all := t.p.inFlight.replyCopyBytes.Add(n)
 	if n < 0 || all <= int64(t.settings.cfg.Limits.CaptureTotalBytes) || r.reader.Dropped() {
 		return
 	}
@@ -144,7 +144,7 @@ func (t *turn) resolveReply() {
 		t.reply.parsed = t.reply.reader.Reply()
 		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // an undecodable reply is complete at the last byte
 			t.reply.parsed.Complete = true
-			t.p.opts.Metrics.unsupported.WithLabelValues(string(why)).Inc()
+			t.p.opts.Metrics.unreadReplies.WithLabelValues(string(why)).Inc()
 		}
 		ok := t.reply.status < 300
 		t.holdKeys(t.p.resolver.RecordReply(&t.query, &t.session, t.reply.parsed, ok))

@@ -64,7 +64,7 @@ func (t *target) upstreamPath(p string) string {
 // covers reports whether a client's path begins with the upstream's path. If the upstream's path has no version, only
 // inspected paths count, because a different path may begin with the same segments by chance.
 func (t *target) covers(p string) bool {
-	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.NoDialect)
+	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectForPath(p) != wire.NoDialect)
 }
 
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }

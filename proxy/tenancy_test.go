@@ -46,7 +46,7 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name s
 	}
 	out := map[string][]sample.Exchange{}
 	for _, tenant := range tenants {
-		x, err := db.Exchanges(t.Context(), tenant, session.IDOf(tenant, space, name))
+		x, err := db.Exchanges(t.Context(), tenant, session.NamedID(tenant, space, name))
 		if err != nil {
 			t.Fatal(err)
 		}

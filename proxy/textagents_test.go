@@ -178,7 +178,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 }
 
 // dspy's ReAct agent writes all earlier steps into one message.
-func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
+func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"

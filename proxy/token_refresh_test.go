@@ -100,7 +100,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 // With a different credential, an equal answer text is no evidence, because a model may give the same answer to two
 // users.
 func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
-	bodyOf := func(list ...string) string {
+	chatBody := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
 			messages = append(messages, obj{"role": [...]string{"user", "assistant"}[i%2], "content": text})
@@ -114,22 +114,22 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
 	f := newFixture(t, up, "", nil, nil)
-	sessionOf := func(token string, list ...string) string {
-		res, _ := f.send(t, "POST", chatPath, bearerHeader(token), bodyOf(list...))
+	sendForSession := func(token string, list ...string) string {
+		res, _ := f.send(t, "POST", chatPath, bearerHeader(token), chatBody(list...))
 		return res.Header.Get("Precept-Session")
 	}
-	opaque := sessionOf("one", "Why does the parser fail?")
-	if sessionOf("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
+	opaque := sendForSession("one", "Why does the parser fail?")
+	if sendForSession("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
 		t.Error("a request with a different key continues the session")
 	}
-	if sessionOf("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
+	if sendForSession("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
 		t.Error("the next request with the same key starts a new session")
 	}
-	signed := sessionOf(jwt("i", "s", 1), "Why does the lexer fail?")
-	if sessionOf(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
+	signed := sendForSession(jwt("i", "s", 1), "Why does the lexer fail?")
+	if sendForSession(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
 		t.Error("a request with a different subject's token continues the session")
 	}
-	if sessionOf(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
+	if sendForSession(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
 		t.Error("the next request with the same subject's refreshed token starts a new session")
 	}
 }
@@ -165,7 +165,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 }
 
 // A random id (of a call, an item or a response) cannot occur in another conversation, unlike a sequential one.
-func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
+func TestRandomReplyIDIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
 		path, reply, first, second string
@@ -205,7 +205,7 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 }
 
 // For a key that is not a token, all bytes determine the tenant.
-func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
+func TestTokenTenantIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{

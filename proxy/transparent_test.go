@@ -271,7 +271,7 @@ func TestStreamArrivingByteByByteIsForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestEachChunkOfStreamIsFlushed(t *testing.T) {
+func TestEachStreamChunkIsFlushed(t *testing.T) {
 	next := make(chan string)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -307,7 +307,7 @@ func TestEachChunkOfStreamIsFlushed(t *testing.T) {
 	close(next)
 }
 
-func TestStreamLineOfFiveMegabytesIsForwarded(t *testing.T) {
+func TestFiveMegabyteStreamLineIsForwarded(t *testing.T) {
 	args := strings.Repeat("x", 5<<20)
 	line := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"` + args + `"}}]}}]}` + "\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,7 @@ const (
 // upstream share.
 func newTransport(headerTimeout time.Duration) *http.Transport {
 	return &http.Transport{
-		Proxy:                  proxyOf,
+		Proxy:                  environmentProxy,
 		OnProxyConnectResponse: checkTunnel,
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},

@@ -51,7 +51,7 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 // errProxy does not quote HTTPS_PROXY or HTTP_PROXY: they may hold a password.
 var errProxy = errors.New("invalid proxy in the environment")
 
-func proxyOf(r *http.Request) (*url.URL, error) {
+func environmentProxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
 		return nil, errProxy

@@ -70,7 +70,7 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 }
 
 // If a minute has more than five outages, five are logged, and the next line counts the others.
-func TestStartAndEndOfEachOutageAreLogged(t *testing.T) {
+func TestEachOutageStartAndEndAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {
 		t.Fatal(err)

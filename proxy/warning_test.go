@@ -31,7 +31,7 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	row, found, err := db.Session(t.Context(), "default", session.IDOf("default", session.NamespaceSession, "s"))
+	row, found, err := db.Session(t.Context(), "default", session.NamedID("default", session.NamespaceSession, "s"))
 	if err != nil || !found {
 		t.Fatalf("stored session: found = %t, error %v, want a session", found, err)
 	}

@@ -110,7 +110,7 @@ func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	}
 }
 
-func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
+func TestAnotherTenantsWorkItemIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
@@ -121,7 +121,7 @@ func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	}
 }
 
-func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
+func TestOptedOutSessionsWorkItemIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {

@@ -23,13 +23,13 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.beginSession(tenantA, "s", newAssignment(true))
-	x1, b1 := f.startTurn("s", 1)
+	x1, start1 := f.startTurn("s", 1)
 	f.startTurn("s", 2)
 	f.deliver()
-	f.endTurn(x1, b1)
-	_, b3 := f.startTurn("s", 3)
+	f.endTurn(x1, start1)
+	_, start3 := f.startTurn("s", 3)
 	f.deliver()
-	f.store.Abandon(b3)
+	f.store.Abandon(start3)
 	f.startTurn("s", 4)
 	f.deliver()
 	checkAccount(t, "account while running", f.account(true), "4 = 1 + 2 + 0 + 1 bad")
@@ -40,8 +40,8 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 		checkList(t, "session s: stored turns", f.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
 		checkAccount(t, "account", f.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
-	x5, b5 := f.startTurn("s", 5)
-	f.endTurn(x5, b5)
+	x5, start5 := f.startTurn("s", 5)
+	f.endTurn(x5, start5)
 	f.deliver()
 	checkAccount(t, "account after the next turn", f.account(true), "5 = 2 + 0 + 2 + 1 bad")
 	list, err := f.backend.Exchanges(t.Context(), tenantA, sessionID("s"))
@@ -111,7 +111,7 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
+func TestOptedOutTurnLosesStub(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	x, start := f.startTurn(markerWord, 1)
@@ -134,7 +134,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 }
 
 // The crash comes before the recorder handles the turn's end. The next start erases the stub.
-func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
+func TestOptedOutTurnLosesStubAfterCrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	x, start := f.startTurn(markerWord, 1)
@@ -231,7 +231,7 @@ func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 }
 
 // Earlier releases kept waiting exchanges in a spool directory instead of an outbox file.
-func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
+func TestEarlierReleaseSpoolIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "queue", "spool"), os.DirFS("testdata/spool-1")); err != nil {

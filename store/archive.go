@@ -85,10 +85,10 @@ func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed
 	if err != nil {
 		return session.ListedSession{}, nil, err
 	}
-	if id, ok := session.IDOfRequest(name); ok {
+	if id, ok := session.ParseRequestID(name); ok {
 		ids = append(ids, id)
 	}
-	response := session.EchoKeyOf(tenant, "r:"+name)
+	response := session.TenantEchoKey(tenant, "r:"+name)
 	byResponse, err := a.backend.FindEcho(ctx, tenant, []session.EchoKey{response})
 	if err != nil {
 		return session.ListedSession{}, nil, err
@@ -106,8 +106,8 @@ func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed
 		if err != nil {
 			return session.ListedSession{}, nil, err
 		}
-		applied, err := a.backend.SettledState(ctx, tenant, id)
-		return session.ListedSession{Row: row, SettledState: applied}, rec, err
+		settled, err := a.backend.SettledState(ctx, tenant, id)
+		return session.ListedSession{Row: row, SettledState: settled}, rec, err
 	}
 	return session.ListedSession{}, nil, ErrNoSession
 }

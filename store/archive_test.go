@@ -102,7 +102,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	}(), 0)
 }
 
-func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
+func TestBrowseLimitsReadSessions(t *testing.T) {
 	t.Parallel()
 	const scan, search = 5000, 1000 // rows read per query, without and with a text search
 	f := newFixture(t, nil)
@@ -140,10 +140,10 @@ func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	low, high := 0.2, 0.7
 	checkEqual(t, "sessions with reward 0.2 to 0.7", strings.Join(sessionNames(f.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
 	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	checkEqual(t, "sessions with best's id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.IDOf(tenantA, session.NamespaceSession, "best").String()})), " "), "best")
-	best := session.IDOf(tenantA, session.NamespaceSession, "best").String()
+	checkEqual(t, "sessions with best's id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.NamedID(tenantA, session.NamespaceSession, "best").String()})), " "), "best")
+	best := session.NamedID(tenantA, session.NamespaceSession, "best").String()
 	checkEqual(t, "sessions with best's request id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
-	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.IDOf(tenantA, session.NamespaceSession, "fair"), At: f.clock.now()})
+	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.TenantEchoKey(tenantA, "r:resp_1"), ID: session.NamedID(tenantA, session.NamespaceSession, "fair"), At: f.clock.now()})
 	f.deliver()
 	checkEqual(t, "sessions with fair's response id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)

@@ -147,7 +147,7 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
 	var order []session.Ref
-	partsOf := func(tenant string, id session.ID) *sessionParts {
+	sessionPart := func(tenant string, id session.ID) *sessionParts {
 		ref := session.Ref{Tenant: tenant, ID: id}
 		parts := bySession[ref]
 		if parts == nil {
@@ -164,21 +164,21 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 		enc := x.Seal()
 		size += len(enc.Data) + len(enc.Items) + 64
 		ref := sessionRef(x)
-		parts := partsOf(ref.Tenant, ref.ID)
+		parts := sessionPart(ref.Tenant, ref.ID)
 		parts.exchanges = append(parts.exchanges, i)
 	}
 	for i := range b.rows {
 		size += len(b.rows[i].Data) + 64
-		parts := partsOf(b.rows[i].Tenant, b.rows[i].ID)
+		parts := sessionPart(b.rows[i].Tenant, b.rows[i].ID)
 		parts.rows = append(parts.rows, i)
 	}
 	for i := range b.echoes {
 		size += 32
-		parts := partsOf(b.echoes[i].Tenant, b.echoes[i].ID)
+		parts := sessionPart(b.echoes[i].Tenant, b.echoes[i].ID)
 		parts.echoes = append(parts.echoes, i)
 	}
 	for i := range b.signals {
-		parts := partsOf(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
+		parts := sessionPart(b.signals[i].Ref.Tenant, b.signals[i].Ref.ID)
 		parts.signals = append(parts.signals, i)
 	}
 	buf = slices.Grow(buf[:0], size)

@@ -198,7 +198,7 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return out, err
 	}
-	x, err := newItemBuilder(a).itemOfRecord(ctx, &l, rec)
+	x, err := newItemBuilder(a).itemFromRecord(ctx, &l, rec)
 	out.Sessions, out.RowsRead = append(out.Sessions, x), 1
 	out.widenRange(l.Row.Started)
 	return out, err

@@ -55,14 +55,14 @@ type deliverer struct {
 
 	deliveryMu sync.Mutex
 
-	undelivered      batch // rows from the handoff
-	err              error // error from the last delivery
-	readReductions   int   // how often readBytes is divided by 4
-	deliveriesInTime int   // since the last change of readReductions
-	deliveredAhead   int64 // last row read by deliverOtherTenants; catchUp delivers these rows again in order
-	due              delivererDue
-	tracker          syncTracker
-	phase            delivererPhase
+	undelivered         batch // rows from the handoff
+	err                 error // error from the last delivery
+	readReductions      int   // how often readBytes is divided by 4
+	timelyDeliveries    int   // since the last change of readReductions
+	deliveredOutOfOrder int64 // last row read by deliverOtherTenants; catchUp delivers these rows again in order
+	due                 delivererDue
+	tracker             syncTracker
+	phase               delivererPhase
 }
 
 type delivererLimits struct {
@@ -105,7 +105,7 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	}
 	if s.err != nil && !errors.Is(s.err, ErrNullBackend) {
 		s.deps.metrics.WriteErrors.Add(1)
-		s.deps.onFailure(stepOf(s.err), s.err)
+		s.deps.onFailure(failedStep(s.err), s.err)
 		s.due.retry = now.Add(retryAfter)
 	}
 }
@@ -153,7 +153,7 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 		if err := s.handoff.outbox.Rewind(); err != nil {
 			return &stepError{label.StepOutbox, err}
 		}
-		s.tracker.syncPoints, s.tracker.synced, s.deliveredAhead = nil, 0, 0
+		s.tracker.syncPoints, s.tracker.synced, s.deliveredOutOfOrder = nil, 0, 0
 		s.dropUndelivered()
 		s.handoff.rereadAll()
 	}
@@ -225,10 +225,10 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 	if len(crowdingTenants) == 0 {
 		return nil
 	}
-	if delivered, last := s.handoff.outbox.Delivered(); s.deliveredAhead < delivered || s.deliveredAhead > last {
-		s.deliveredAhead = delivered
+	if delivered, last := s.handoff.outbox.Delivered(); s.deliveredOutOfOrder < delivered || s.deliveredOutOfOrder > last {
+		s.deliveredOutOfOrder = delivered
 	}
-	rows, lastRead, err := s.handoff.outbox.ReadExcept(s.deliveredAhead, min(until, s.deliveredAhead+otherTenantRows), min(otherTenantBytes, s.maxRead()), crowdingTenants)
+	rows, lastRead, err := s.handoff.outbox.ReadExcept(s.deliveredOutOfOrder, min(until, s.deliveredOutOfOrder+otherTenantRows), min(otherTenantBytes, s.maxRead()), crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}
@@ -240,7 +240,7 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 		s.adjustMaxRead(err)
 		return err
 	}
-	s.deliveredAhead = lastRead
+	s.deliveredOutOfOrder = lastRead
 	return nil
 }
 
@@ -267,10 +267,10 @@ func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>
 func (s *deliverer) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):
-		s.readReductions, s.deliveriesInTime = min(s.readReductions+1, 5), 0
+		s.readReductions, s.timelyDeliveries = min(s.readReductions+1, 5), 0
 	case err == nil && s.readReductions > 0:
-		if s.deliveriesInTime++; s.deliveriesInTime == growAfter {
-			s.readReductions, s.deliveriesInTime = s.readReductions-1, 0
+		if s.timelyDeliveries++; s.timelyDeliveries == growAfter {
+			s.readReductions, s.timelyDeliveries = s.readReductions-1, 0
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	}
 	f.deliverFor(time.Second)
 	count := func(tenant, name string) int {
-		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
+		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.NamedID(tenant, session.NamespaceSession, name))
 		if err != nil {
 			t.Error(err)
 		}

@@ -50,15 +50,15 @@ func (e *Entry) truncate() {
 	e.CutBytes, e.Text = len(e.Text)-n, e.Text[:n]
 }
 
-func entriesOf(messages []sample.Message) []Entry {
+func messageEntries(messages []sample.Message) []Entry {
 	var out []Entry
 	for i := range messages {
-		out = append(out, entryOf(&messages[i]))
+		out = append(out, messageEntry(&messages[i]))
 	}
 	return out
 }
 
-func entryOf(x *sample.Message) Entry {
+func messageEntry(x *sample.Message) Entry {
 	e := Entry{Kind: x.Role, Text: x.Text, Tool: x.Call.Name, CallID: x.Call.ID}
 	switch x.Role {
 	case sample.EventCall:
@@ -74,7 +74,7 @@ func entryOf(x *sample.Message) Entry {
 // stands where the model read it, or would have read it: before the user's text, before a tool result, or after the
 // system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
-	list := entriesOf(request)
+	list := messageEntries(request)
 	newestUser := -1 // -1 means no user text
 	for i := range list {
 		if list[i].Kind == sample.EventUser {

@@ -97,7 +97,7 @@ func (d *sessionDeleter) forgetSession(ctx context.Context, tenant, name string)
 			return 0, err
 		}
 		for _, id := range slices.Clone(ids) { // also delete a run's sessions
-			members, err := d.membersOf(ctx, tenant, id)
+			members, err := d.members(ctx, tenant, id)
 			if err != nil {
 				return 0, err
 			}
@@ -142,7 +142,7 @@ func (d *sessionDeleter) forgetTenant(ctx context.Context, tenant string) (int, 
 	})
 }
 
-func (d *sessionDeleter) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
+func (d *sessionDeleter) members(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
 	member, ok, err := d.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
@@ -168,7 +168,7 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 
 // runDeletion delivers all rows, then runs the deletion and sends the result to the caller. If rows remain undelivered,
 // the result is errUnwritten.
-func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
+func (d *sessionDeleter) runDeletion(ctx context.Context, request deletion) {
 	r := deletionResult{}
 	r.err = d.guard.RunErr(label.StepErase, func() (err error) {
 		d.flushNow(ctx)
@@ -176,11 +176,11 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // an incomplete deletion would leave content
-		r.n, err = c.run(ctx)
+		r.n, err = request.run(ctx)
 		d.clearCaches()
 		return errors.Join(err, d.scrubOutbox())
 	})
-	c.done <- r
+	request.done <- r
 }
 
 // deleteLocal removes deleted sessions from this process's memory and outbox, and adds tombstones to reject later

@@ -44,7 +44,7 @@ func Example() {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 
-	id := session.IDOf("acme", session.NamespaceSession, "fix-the-build")
+	id := session.NamedID("acme", session.NamespaceSession, "fix-the-build")
 	ses := s.Add(&session.Record{Identity: session.Identity{
 		ID: id, Tenant: "acme", Agent: "coder", Name: "fix-the-build", Method: session.ByHeader, Started: time.Now(), Seen: time.Now(),
 	}})

@@ -195,7 +195,7 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	if x.Control {
 		f.Controls++
 	}
-	facetOf := func(slug string) *LessonFacet {
+	lessonFacet := func(slug string) *LessonFacet {
 		l := lessons[slug]
 		if l == nil {
 			l = &LessonFacet{Slug: slug}
@@ -204,17 +204,17 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 		return l
 	}
 	for _, slug := range x.Matched {
-		l := facetOf(slug)
+		l := lessonFacet(slug)
 		l.Matched++
 		if x.Control {
 			l.Control++
 		}
 	}
 	for _, slug := range x.Injected {
-		facetOf(slug).Injected++
+		lessonFacet(slug).Injected++
 	}
 	for _, slug := range x.Withheld {
-		facetOf(slug).Withheld++
+		lessonFacet(slug).Withheld++
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
+func TestFacetCountEqualsFilteredListLength(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.writeSessions(90, func(i int, rec *session.Record) {
@@ -104,7 +104,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 }
 
 // The session list contains the run's sessions, but not the run's own record.
-func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
+func TestListedSessionHasRunAssignmentAndReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	run := session.RunID(tenantA, "nightly")
@@ -134,7 +134,7 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 }
 
 // Measured rules file sections are marked as shared, because the run does not store which session sent them.
-func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
+func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	run := session.RunID(tenantA, "nightly")
@@ -167,7 +167,7 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 }
 
 // The reward comes from the feedback on all sessions in the run. The transcript lists only the feedback on one session.
-func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
+func TestTranscriptHasRunReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	run := session.RunID(tenantA, "nightly")

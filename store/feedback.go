@@ -128,10 +128,10 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// signalsOf returns the implicit feedback in an exchange: a test, lint or build result (tier 2), a refusal or an
+// exchangeSignals returns the implicit feedback in an exchange: a test, lint or build result (tier 2), a refusal or an
 // interrupt (tier 3) and, if sentiment is true, the user's sentiment. Tiers rank sources: 1 is a person, 2 a verifier,
 // 3 the traffic.
-func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
+func exchangeSignals(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {
 		return nil

@@ -85,7 +85,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	}
 	f.closeSessions()
 	for i := range 5 {
-		a := f.applied(sessionID(fmt.Sprint("s", i)))
+		a := f.settledState(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
 			t.Errorf("SettledState(s%d) = %+v, want reward %v", i, a, float64(i)/10)
 		}
@@ -110,7 +110,7 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .3)
 }
 
-func TestFailedJoinOfFeedbackIsRetried(t *testing.T) {
+func TestFailedFeedbackJoinIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.postByKey(tenantA, replyKey, newScore("a", 1, .7))
@@ -146,11 +146,11 @@ func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
-func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
+func TestFeedbackDuringTurnFindsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	ses := f.store.Add(&session.Record{
-		Identity:   session.Identity{ID: session.IDOf(tenantA, session.NamespaceSession, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
+		Identity:   session.Identity{ID: session.NamedID(tenantA, session.NamespaceSession, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
 	})
 	f.addKey(replyKey, ses.Record.Identity.ID)
@@ -161,7 +161,7 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(ses.Record.Identity.ID), 1)
 }
 
-func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
+func TestPostFindsOnlyTenantSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
@@ -182,11 +182,11 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 
 // Rate finds a session by the id of the session, a request, a response or a sample, also after a restart, but not for a
 // different tenant.
-func TestRateFindsSessionByEachKindOfID(t *testing.T) {
+func TestRateFindsSessionByAnyID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
-	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 	f.closeSessions()
 	list, err := f.backend.ListSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {

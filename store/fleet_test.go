@@ -243,7 +243,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-func TestNewerOfRecordInMemoryAndRowIsReturned(t *testing.T) {
+func TestNewestRecordComparesMemoryAndRow(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
@@ -322,7 +322,7 @@ func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	})
 }
 
-func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
+func TestFailedErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := &fleet{marks: map[session.ID]session.OptOutMark{}}

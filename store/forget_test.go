@@ -22,7 +22,7 @@ func (f *fixture) sessionWithWord(tenant, name string) session.ID {
 	x := newExchange(tenant, name, 1, f.clock.now())
 	x.Reply.Text = "It is in " + markerWord + "."
 	f.store.Offer(store.Turn{Exchange: x, Size: 100})
-	f.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: f.clock.now()})
+	f.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.TenantEchoKey(tenant, "r:"+name), ID: id, At: f.clock.now()})
 	f.deliver()
 	e := newScore("f", 1, 1)
 	e.Comment = "Not " + markerWord
@@ -170,7 +170,7 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	})
 }
 
-func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
+func TestForgettingDropsSessionBacklog(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
@@ -180,7 +180,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 		f.offer(name, 1)
 		f.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, 2, f.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 		f.startTurn(name, 3)
-		f.addKey(session.EchoKeyOf(tenantA, name), sessionID(name))
+		f.addKey(session.TenantEchoKey(tenantA, name), sessionID(name))
 	}
 	f.deliver()
 	f = f.restart(func(o *store.Options) {
@@ -195,7 +195,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	checkList(t, "forgotten session's turns", f.storedTurns("forgotten"), nil)
 	checkList(t, "other session's turns", f.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
-		key := session.EchoKeyOf(tenantA, name)
+		key := session.TenantEchoKey(tenantA, name)
 		checkEqual(t, "number of sessions with the key for session "+name, len(f.sessionsByKey(key)), want)
 		entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
@@ -251,7 +251,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	})
 }
 
-func TestVolatileStoreForgetsSessionInMemory(t *testing.T) {
+func TestStoreWithoutBackendForgetsSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })
@@ -352,7 +352,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		checkEqual(t, "exchanges in the old session after the retention period", f.exchangeCount(old), 0)
 		checkEqual(t, "exchanges in the recent session", f.exchangeCount(recent), 1)
 		checkEqual(t, "Metrics.Expired", f.store.Metrics.Expired.Load(), 1)
-		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
+		keys := []session.EchoKey{session.TenantEchoKey(tenantA, "r:old")}
 		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("FindEcho(deleted session's key) = %v, %v, want none", got, err)
 		}

@@ -154,7 +154,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	}
 }
 
-func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
+func TestTurnsDuringOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)

@@ -376,8 +376,8 @@ func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db
 
 func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	f.t.Helper()
-	found, late := f.store.FindByEchoes(f.t.Context(), tenantA, []session.EchoKey{key})
-	if late {
+	found, uncertain := f.store.FindByEchoes(f.t.Context(), tenantA, []session.EchoKey{key})
+	if uncertain {
 		f.t.Errorf("FindByEchoes(%x): uncertain = true, want false", key)
 	}
 	return found[key]
@@ -524,7 +524,7 @@ func (f *fixture) settleRow(row *session.Row) error {
 	}
 	_, err = f.backend.Settle(ctx, []session.Settlement{{
 		Tenant: row.Tenant, ID: row.ID, FeedbackState: feedbackState, Deltas: deltas,
-		To: session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
+		To: session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, AssignmentAtClose: []byte("{}")},
 	}})
 	return err
 }
@@ -544,7 +544,7 @@ func buildSamples(tenant string, id session.ID, ex []sample.Exchange, entries []
 
 // beginSession adds a session with one turn and an assignment to the store.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
-	id := session.IDOf(tenant, session.NamespaceSession, name)
+	id := session.NamedID(tenant, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
 		Identity: session.Identity{
 			ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now(),
@@ -663,8 +663,8 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// applied returns a session's settled state: the reward in the counters, with a version.
-func (f *fixture) applied(id session.ID) session.SettledState {
+// settledState returns a session's settled state: the reward in the counters, with a version.
+func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
 	if err != nil {
@@ -677,7 +677,7 @@ func (f *fixture) applied(id session.ID) session.SettledState {
 func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
-	a := f.applied(id)
+	a := f.settledState(id)
 	if !a.Rewarded {
 		return -1
 	}
@@ -710,9 +710,9 @@ func (f *fixture) storedTurnCount(id session.ID) int {
 // turnCount returns the number of turns in the session's record, from memory or the backend.
 func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
-	ses, late := f.store.Acquire(f.t.Context(), tenantA, id)
-	if ses == nil || late {
-		f.t.Fatalf("Acquire = %v, uncertain = %v, want a session, uncertain = false", ses, late)
+	ses, uncertain := f.store.Acquire(f.t.Context(), tenantA, id)
+	if ses == nil || uncertain {
+		f.t.Fatalf("Acquire = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
 	}
 	defer f.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()
@@ -757,7 +757,7 @@ func newAssignment(injected bool) trial.Assignment {
 
 // newExchange returns a turn's exchange. The id comes from the session and the turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
-	id := session.IDOf(tenant, session.NamespaceSession, name)
+	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
 		Session: id.String(), SessionName: name, RequestID: fmt.Sprint("r", turn), Turn: turn, At: at, Dialect: "chat", Model: "m-1",
@@ -789,7 +789,9 @@ func newScore(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }
+func sessionID(name string) session.ID {
+	return session.NamedID(tenantA, session.NamespaceSession, name)
+}
 
 func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	t.Helper()

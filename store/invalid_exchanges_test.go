@@ -59,7 +59,7 @@ func (f *fixture) offerInvalid(turn int) {
 	f.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
+func TestOnlyInvalidExchangeInBatchIsDropped(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -78,7 +78,7 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
+func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -102,7 +102,7 @@ func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 
 // One batch has an invalid exchange and an exchange in a deleted session. The account counts the latter as stored,
 // because it was delivered.
-func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
+func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
 	f := newFixture(t, withFleet(&backend, "one"))

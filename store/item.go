@@ -89,7 +89,7 @@ type itemBuilder struct {
 
 type unit struct {
 	record  *session.Record // nil means that the unit is not stored
-	applied session.SettledState
+	settled session.SettledState
 	closed  bool
 }
 
@@ -110,7 +110,7 @@ func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x Ses
 	if rec.Unit.IsRun || b.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
 		return x, false, nil
 	}
-	x, err = b.itemOfRecord(ctx, l, rec)
+	x, err = b.itemFromRecord(ctx, l, rec)
 	return x, true, err
 }
 
@@ -119,14 +119,14 @@ func (b *itemBuilder) itemByID(ctx context.Context, tenant string, id session.ID
 	if err != nil || !ok {
 		return x, false, err
 	}
-	applied, err := b.archive.backend.SettledState(ctx, tenant, id)
+	settled, err := b.archive.backend.SettledState(ctx, tenant, id)
 	if err != nil {
 		return x, false, err
 	}
-	return b.item(ctx, &session.ListedSession{Row: row, SettledState: applied})
+	return b.item(ctx, &session.ListedSession{Row: row, SettledState: settled})
 }
 
-func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
+func (b *itemBuilder) readUnit(ctx context.Context, rec *session.Record) (*unit, error) {
 	id, ok := rec.UnitID()
 	if !ok {
 		return nil, nil //nolint:nilnil // most sessions have no unit
@@ -143,7 +143,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 		if u.record, err = session.Decode(id, row.Data); err != nil {
 			u.record = nil // the record is damaged, or from a different version
 		}
-		if u.applied, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
+		if u.settled, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	return u, nil
 }
 
-func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession, rec *session.Record) (SessionItem, error) {
+func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSession, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.SettledState.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
@@ -164,8 +164,8 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	if rec.Unit.IsRun {
 		x.Run = rec.Identity.Name
 	}
-	assignment, applied := &rec.Assignment, l.SettledState
-	u, err := b.unitOf(ctx, rec)
+	assignment, settled := &rec.Assignment, l.SettledState
+	u, err := b.readUnit(ctx, rec)
 	if err != nil {
 		return x, err
 	}
@@ -173,9 +173,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 		assignment = &u.record.Assignment
 		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
 		x.ExcludedFor = cmp.Or(x.ExcludedFor, assignment.ExcludedFor)
-		x.Closed = x.Closed || u.closed || u.applied.Version > 0
-		if u.applied.Version > 0 || !applied.Rewarded { // the unit's reward is each session's reward
-			applied = u.applied
+		x.Closed = x.Closed || u.closed || u.settled.Version > 0
+		if u.settled.Version > 0 || !settled.Rewarded { // the unit's reward is each session's reward
+			settled = u.settled
 		}
 	}
 	_, _, x.Length = trial.CategoryParts(assignment.Category)
@@ -193,9 +193,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	if x.Closed {
 		x.Verdict = Unrated
 	}
-	if applied.Rewarded {
-		reward := applied.Reward
-		x.Reward, x.Tier, x.Verdict = &reward, applied.Tier, sample.LabelOf(reward)
+	if settled.Rewarded {
+		reward := settled.Reward
+		x.Reward, x.Tier, x.Verdict = &reward, settled.Tier, sample.ScoreLabel(reward)
 	}
 	return x, nil
 }

@@ -34,12 +34,12 @@ func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 // the outbox, oldestUndelivered stays unchanged, or is now if it was 0, because these rows' times are unknown. The
 // caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
-	h, shipper := s.deliverer.handoff, s.deliverer
+	h, d := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := int64(len(h.pending.exchanges) + h.bypassing) // exchanges that the outbox does not have
 	if h.outbox == nil {
-		n += int64(len(h.ready.exchanges) + len(shipper.undelivered.exchanges))
+		n += int64(len(h.ready.exchanges) + len(d.undelivered.exchanges))
 	} else {
 		s.state.outboxBytes.Store(h.outbox.Bytes())
 		n += h.outbox.Spooled()
@@ -47,9 +47,9 @@ func (s *Store) updateLag() {
 	if h.lastTaken < h.backlogEnd {
 		s.state.oldestUndelivered.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
-		s.state.oldestUndelivered.Store(oldestEnd(shipper.undelivered.exchanges, h.ready.exchanges, h.pending.exchanges))
+		s.state.oldestUndelivered.Store(oldestEnd(d.undelivered.exchanges, h.ready.exchanges, h.pending.exchanges))
 	}
-	if oldest, since := s.poster.late.oldest, s.state.oldestUndelivered.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
+	if oldest, since := s.poster.late.oldestReceived, s.state.oldestUndelivered.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
 		s.state.oldestUndelivered.Store(oldest.UnixMicro())
 	}
 	s.inbox.mu.Lock()

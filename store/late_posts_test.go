@@ -38,7 +38,7 @@ func (f *fixture) postDuringOutage(p feedback.Post) {
 	}
 }
 
-func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
+func TestManyClientsFeedbackDuringOutageIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
 	f := newFixture(t, nil)
@@ -63,7 +63,7 @@ func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
 }
 
 // A post sent three times counts once.
-func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
+func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
@@ -93,14 +93,14 @@ func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 }
 
 // The feedback joins although the session's row was also waiting in the outbox when the feedback was posted.
-func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
+func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.backend.failPosts()
 	f.backend.failWrites()
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.offer("s", 1)
-	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 	f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
 	f.deliverFor(2 * time.Second)
 	f = f.crash(nil)
@@ -109,7 +109,7 @@ func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 }
 
 // The backend refuses the first post again and again, but stores the second. The first post is dropped after a week.
-func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
+func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	first, second := f.playOneTurn("first", newAssignment(true)), f.playOneTurn("second", newAssignment(true))
@@ -129,7 +129,7 @@ func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 
 // Four late posts are dropped and counted: one for a full session, two for an unknown commit and sample, and one with a
 // panicking delivery.
-func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
+func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
@@ -186,7 +186,7 @@ func TestFeedbackDuringOutageIsLimited(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-func TestForgettingDeletesFeedbackPostedDuringOutage(t *testing.T) {
+func TestForgettingDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
@@ -231,14 +231,14 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 }
 
 // The feedback identifies the session only by the id of a reply.
-func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
+func TestForgettingDeletesLatePostOnReply(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
 		t.Run(map[bool]string{false: "key in the outbox", true: "key in the backend"}[keyStored], func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, nil)
 			id := f.playOneTurn("s", newAssignment(true))
-			f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+			f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 			if keyStored {
 				f.deliver()
 			}
@@ -303,7 +303,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
 	for _, name := range []string{"s", "other"} {
-		f.addKey(session.EchoKeyOf(tenantA, "r:"+name), f.playOneTurn(name, newAssignment(true)))
+		f.addKey(session.TenantEchoKey(tenantA, "r:"+name), f.playOneTurn(name, newAssignment(true)))
 	}
 	f.deliver()
 	f.backend.failNext("feedback", 1<<30, errDown)
@@ -326,12 +326,12 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 }
 
 // The other replica may already have deleted the reply's keys.
-func TestErasureByAnotherReplicaDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
+func TestReplicaErasureDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
 	id := f.playOneTurn("s", newAssignment(true))
-	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 	f.deliver()
 	f.backend.failNext("feedback", 1<<30, errDown)
 	e := newScore("a", 1, .7)

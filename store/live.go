@@ -25,12 +25,12 @@ const (
 //
 // A flush is one numbered run of the recorder.
 type liveSessions struct {
-	mu    sync.Mutex
-	byID  map[session.ID]*Session
-	order *list.List // *Session values, most recently used first
-	limit int
-	// tenants has each tenant's sessions, most recently used first.
-	tenants     map[string]*list.List
+	mu        sync.Mutex
+	byID      map[session.ID]*Session
+	byLastUse *list.List // *Session values, most recently used first
+	limit     int
+	// byTenant has each tenant's sessions, most recently used first.
+	byTenant    map[string]*list.List
 	tenantLimit int // session limit per tenant; 0 means no limit
 	// storesNothing means that the backend stores nothing. Evicted sessions are then lost, so eviction happens only at
 	// the limit.
@@ -45,8 +45,8 @@ type liveSessions struct {
 // pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
 	Record         *session.Record
-	element        *list.Element // in liveSessions.order
-	tenantElement  *list.Element // in liveSessions.tenants
+	element        *list.Element // in liveSessions.byLastUse
+	tenantElement  *list.Element // in liveSessions.byTenant
 	pins           atomic.Int32  // requests that hold the session
 	lastUse        atomic.Int64  // last use, in Unix seconds
 	dirty          atomic.Bool   // the session is in changeQueue.dirty
@@ -71,7 +71,7 @@ func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load()
 
 func newLiveSessions(limit, tenantLimit int, storesNothing bool, replica string) *liveSessions {
 	return &liveSessions{
-		byID: map[session.ID]*Session{}, order: list.New(), limit: limit, tenants: map[string]*list.List{}, tenantLimit: tenantLimit,
+		byID: map[session.ID]*Session{}, byLastUse: list.New(), limit: limit, byTenant: map[string]*list.List{}, tenantLimit: tenantLimit,
 		storesNothing: storesNothing, replica: replica,
 	}
 }
@@ -102,8 +102,8 @@ func (l *liveSessions) peek(id session.ID) *Session {
 func (l *liveSessions) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.lastUse.Store(now.Unix())
-	l.order.MoveToFront(s.element)
-	l.tenants[s.Record.Identity.Tenant].MoveToFront(s.tenantElement)
+	l.byLastUse.MoveToFront(s.element)
+	l.byTenant[s.Record.Identity.Tenant].MoveToFront(s.tenantElement)
 }
 
 func (l *liveSessions) has(id session.ID) bool {
@@ -119,17 +119,17 @@ func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p pro
 	defer l.mu.Unlock()
 	s := l.byID[rec.Identity.ID]
 	if s == nil {
-		l.evict(maxAddExamined, l.beginLimit()-1, time.Time{}, p)
-		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.beginLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
+		l.evict(maxAddExamined, l.newSessionLimit()-1, time.Time{}, p)
+		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.newSessionLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
 			return nil
 		}
 		rec.Unit.Replica = l.replica // no other goroutine has the record yet
 		s = &Session{Record: rec}
-		s.element = l.order.PushFront(s)
-		order := l.tenants[rec.Identity.Tenant]
+		s.element = l.byLastUse.PushFront(s)
+		order := l.byTenant[rec.Identity.Tenant]
 		if order == nil {
 			order = list.New()
-			l.tenants[rec.Identity.Tenant] = order
+			l.byTenant[rec.Identity.Tenant] = order
 		}
 		s.tenantElement = order.PushFront(s)
 		l.byID[rec.Identity.ID] = s
@@ -144,7 +144,7 @@ func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	if l.tenantIsFull(tenant, p) {
 		return label.ExcludedTenant
 	}
-	if l.evict(maxAddExamined, l.beginLimit()-1, time.Time{}, p); len(l.byID) >= l.beginLimit() {
+	if l.evict(maxAddExamined, l.newSessionLimit()-1, time.Time{}, p); len(l.byID) >= l.newSessionLimit() {
 		return label.ExcludedBusy
 	}
 	return ""
@@ -153,7 +153,7 @@ func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 // tenantIsFull reports whether a tenant has reached the limit for sessions in memory, after trying to evict the least
 // recently used ones. The caller holds mu.
 func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
-	order := l.tenants[tenant]
+	order := l.byTenant[tenant]
 	if l.tenantLimit == 0 || order == nil {
 		return false
 	}
@@ -170,14 +170,14 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// beginLimit returns the session count at which no new session may begin. The rest is reserved for continuing sessions,
-// and for units (runs and parent sessions).
-func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare }
+// newSessionLimit returns the session count at which no new session may begin. The rest is reserved for continuing
+// sessions, and for units (runs and parent sessions).
+func (l *liveSessions) newSessionLimit() int { return l.limit - l.limit/reservedShare }
 
 func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
+	l.evict(maxSweepExamined, l.newSessionLimit(), now.Add(-idleAfter), p)
 }
 
 // progress holds the numbers of the newest stored flushes. A session with a row in a later flush must stay in memory.
@@ -193,7 +193,7 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 	if l.storesNothing {
 		idleSince = time.Time{}
 	}
-	for e, remaining := l.order.Back(), maxExamined; e != nil && remaining > 0; remaining-- {
+	for e, remaining := l.byLastUse.Back(), maxExamined; e != nil && remaining > 0; remaining-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		full := len(l.byID) > limit
@@ -203,7 +203,7 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 		if s.pins.Load() == 0 {
 			l.evictStored(s, full, p)
 		} else if full {
-			l.order.MoveToFront(s.element)
+			l.byLastUse.MoveToFront(s.element)
 		}
 	}
 }
@@ -224,11 +224,11 @@ func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 // The caller holds mu.
 func (l *liveSessions) remove(s *Session) {
 	delete(l.byID, s.Record.Identity.ID)
-	l.order.Remove(s.element)
+	l.byLastUse.Remove(s.element)
 	tenant := s.Record.Identity.Tenant
-	order := l.tenants[tenant]
+	order := l.byTenant[tenant]
 	if order.Remove(s.tenantElement); order.Len() == 0 {
-		delete(l.tenants, tenant)
+		delete(l.byTenant, tenant)
 	}
 }
 
@@ -249,7 +249,7 @@ func (l *liveSessions) forget(tenant string, id session.ID) bool {
 func (l *liveSessions) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for order := l.tenants[tenant]; order != nil && order.Len() > 0; n++ {
+	for order := l.byTenant[tenant]; order != nil && order.Len() > 0; n++ {
 		s := order.Front().Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		s.forgotten.Store(true)
 		l.remove(s)

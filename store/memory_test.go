@@ -77,7 +77,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	}
 }
 
-func TestLateLookupNamesTheLimit(t *testing.T) {
+func TestLookupTimeoutNamesLimit(t *testing.T) {
 	t.Parallel()
 	var failures []error
 	f := newFixture(t, func(o *store.Options) {
@@ -209,7 +209,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 }
 
 // The only copy of a session without a row is in memory. A 16th of the limit is reserved for continuing sessions.
-func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
+func TestFullMemoryRefusesNewSessions(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
@@ -337,24 +337,24 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playTurnOn adds a turn to the session on replica f, and returns the session's record there. As in the proxy, the
+// playReplicaTurn adds a turn to the session on replica f, and returns the session's record there. As in the proxy, the
 // session gets a temporary record if the backend does not answer in time.
-func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
+func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	f.t.Helper()
 	f.clock.add(time.Second)
-	ses, late := f.store.AcquireInMemory(id), false
+	ses, uncertain := f.store.AcquireInMemory(id), false
 	switch {
 	case ses == nil:
-		ses, late = f.store.Acquire(f.t.Context(), tenantA, id)
+		ses, uncertain = f.store.Acquire(f.t.Context(), tenantA, id)
 	case ses.MayHaveOlderRecord():
 		f.store.Refresh(f.t.Context(), ses)
 	}
 	if ses == nil {
 		rec := &session.Record{
 			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now()},
-			State:    session.State{StartedOffline: late},
+			State:    session.State{StartedOffline: uncertain},
 		}
-		rec.Assignment.Excluded = late
+		rec.Assignment.Excluded = uncertain
 		ses = f.store.Add(rec)
 	}
 	ses.Record.Mutex.Lock()
@@ -368,7 +368,7 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 
 // The replica never writes the temporary record over the stored record. It uses the stored record when the backend
 // answers.
-func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
+func TestStoredRecordReplacesOfflineRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newFixture(t, nil)
@@ -395,14 +395,14 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		}
 		hanging.hangs = true
 		for range 3 {
-			rec := other.playTurnOn(id, "s")
+			rec := other.playReplicaTurn(id, "s")
 			checkEqual(t, "record's StartedOffline and Excluded", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
 			kept := storedRecord()
 			checkEqual(t, "stored record's StartedOffline, Excluded and pick count", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
-		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
+		checkEqual(t, "turns in the first replica", home.playReplicaTurn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
-		rec := other.playTurnOn(id, "s")
+		rec := other.playReplicaTurn(id, "s")
 		checkEqual(t, "adopted record's StartedOffline and pick count", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		checkEqual(t, "adopted record's turns", rec.Thread.Turns, 3)
@@ -411,11 +411,11 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		// If the backend has no record, the temporary one stays, and there is no further look-up.
 		hanging.hangs = true
 		newID := sessionID("new")
-		checkEqual(t, "the record is temporary", other.playTurnOn(newID, "new").State.StartedOffline, true)
+		checkEqual(t, "the record is temporary", other.playReplicaTurn(newID, "new").State.StartedOffline, true)
 		hanging.hangs = false
-		other.playTurnOn(newID, "new")
+		other.playReplicaTurn(newID, "new")
 		other.backend.takeCalls()
-		checkEqual(t, "record's turns", other.playTurnOn(newID, "new").Thread.Turns, 3)
+		checkEqual(t, "record's turns", other.playReplicaTurn(newID, "new").Thread.Turns, 3)
 		checkEqual(t, "backend look-ups", other.backend.takeLookups(), 0)
 		checkEqual(t, "turns in the stored row", home.storedTurnCount(newID), 3)
 		checkList(t, "first replica's failed steps", home.takeFailures(), nil)
@@ -423,7 +423,7 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 }
 
 // The run is excluded from the experiment, because the look-up did not end in time.
-func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
+func TestStoredRunReplacesOfflineRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := session.RunID(tenantA, "nightly")
@@ -452,7 +452,7 @@ type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
 
-func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
+func TestRefreshReadsAnotherReplicasNewerCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.beginSession(tenantA, "s", trial.Assignment{})

@@ -70,14 +70,14 @@ func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchang
 		return nil, false
 	}
 	o.drop(ref)
-	known := map[string]bool{}
+	seen := map[string]bool{}
 	for _, enc := range docs.documents {
 		x, err := enc.Decode()
 		if err != nil {
 			return nil, false
 		}
-		if !known[x.ID] { // a repeated delivery adds an exchange again
-			known[x.ID] = true
+		if !seen[x.ID] { // a repeated delivery adds an exchange again
+			seen[x.ID] = true
 			list = append(list, x)
 		}
 	}

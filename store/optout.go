@@ -33,38 +33,38 @@ type optOutFilter struct {
 // OptedOut applies the opt-out rules to an exchange, as Store.OptedOut documents.
 func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
-	out := rules != nil && (slices.ContainsFunc(answered, rules.NamesPath) || rules.ExchangeNamesPath(x))
+	optedOut := rules != nil && (slices.ContainsFunc(answered, rules.NamesPath) || rules.ExchangeNamesPath(x))
 	x.Facts.Paths = rules.PathHash()
-	unknown := rules.HasPathPatterns() && slices.Contains(answered, sample.UnknownArgs)
-	out = out || unknown && x.Turn <= 1
+	hasUnknownCall := rules.HasPathPatterns() && slices.Contains(answered, sample.UnknownArgs)
+	optedOut = optedOut || hasUnknownCall && x.Turn <= 1
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
-			out = o.recordOptOut(ses, x, out, unknown)
+			optedOut = o.recordOptOut(ses, x, optedOut, hasUnknownCall)
 			ses.pins.Add(-1)
 		}
 	}
-	o.changes.ReleaseKeys(x.RequestID, !out)
-	return out
+	o.changes.ReleaseKeys(x.RequestID, !optedOut)
+	return optedOut
 }
 
 // recordOptOut records in the session whether a turn opted out, and removes any items in x that repeat an opted-out
 // turn. After such a turn, x also opts out if it has a result for an unknown call; the call may belong to that turn.
-func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unknown bool) bool {
+func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, optedOut, hasUnknownCall bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
-	out = out || unknown && len(ses.Record.OptOut.Turns) > 0
+	optedOut = optedOut || hasUnknownCall && len(ses.Record.OptOut.Turns) > 0
 	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.IsHidden(x.Turn-1) {
 		x.New, x.FirstNew, x.Repeated = x.New[n:], x.FirstNew+n, 0
 	}
-	ses.Record.SetOptedOut(x.Turn, out)
-	ses.Record.OptOut.ByRequest = ses.Record.OptOut.ByRequest || out
-	if !out {
+	ses.Record.SetOptedOut(x.Turn, optedOut)
+	ses.Record.OptOut.ByRequest = ses.Record.OptOut.ByRequest || optedOut
+	if !optedOut {
 		o.queueUnitRow(ses)
 	}
 	if ses.optOutUnchecked.Swap(false) { // the row was encoded before this decision
 		o.changes.requeueRow(ses)
 	}
-	return out
+	return optedOut
 }
 
 // allTurnsOptedOut reports whether all turns in a live session opted out, so that the session's feedback is ignored.
@@ -76,12 +76,12 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 		return false
 	}
 	defer ses.pins.Add(-1)
-	look := func() (allOptedOut, pending bool) {
+	check := func() (allOptedOut, pending bool) {
 		ses.Record.Mutex.Lock()
 		defer ses.Record.Mutex.Unlock()
 		return ses.Record.Identity.Tenant == tenant && ses.Record.IsFullyOptedOut(), !ses.Record.HasVisibleTurn() && len(ses.Record.OptOut.PendingTurns) > 0
 	}
-	allOptedOut, pending := look()
+	allOptedOut, pending := check()
 	for i := 0; pending && i < maxTries && ctx.Err() == nil; i++ {
 		timer := time.NewTimer(step)
 		select {
@@ -89,7 +89,7 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 		case <-ctx.Done():
 			timer.Stop()
 		}
-		allOptedOut, pending = look()
+		allOptedOut, pending = check()
 	}
 	return allOptedOut
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Scores stay visible. If a turn is hidden, the feedback text on the whole session is hidden, too.
-func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
+func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
@@ -60,7 +60,7 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 }
 
 // The feedback is on a turn that is no longer stored.
-func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
+func TestFeedbackTextStaysVisibleInCheckedSession(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", CopiedFrom: "run"}}
@@ -115,7 +115,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 }
 
 // The row lists the opted-out turns. Without the row, every turn may have opted out.
-func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
+func TestLateOptOutWithUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: sessionID("s"), Data: []byte("{")}, nil)

@@ -64,11 +64,11 @@ func (o *optOutMarks) markName(id session.ID) uint64 {
 
 // set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only user of o.
 func (o *optOutMarks) set(m outbox.Mark) (changed bool) {
-	old, known := o.byName[m.Name]
-	if known && old == m {
+	old, exists := o.byName[m.Name]
+	if exists && old == m {
 		return false
 	}
-	if !known {
+	if !exists {
 		o.order = append(o.order, m.Name)
 		if len(o.order) > maxMarks {
 			delete(o.byName, o.order[0])

@@ -48,7 +48,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 }
 
 // The backlog is ten times as large as the memory for exchanges.
-func TestBacklogOfALongOutageIsStored(t *testing.T) {
+func TestLongOutageBacklogIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without a restart", true: "after a crash"}[crash], func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	}
 }
 
-func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
+func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
 	f.backend.failWrites()
@@ -318,7 +318,7 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	checkFailures("nothing fails")
 }
 
-func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
+func TestLagIsOldestExchangeAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.deliver()

@@ -91,11 +91,11 @@ type subject struct {
 	// stored time.
 	HasClientID bool `json:"keyed,omitempty"`
 
-	erasures uint64 // number of erasures finished before the session's look-up
+	finishedErasures uint64 // number of erasures finished before the session's look-up
 }
 
 func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
-	subj, err := subjectOf(tenant, &p)
+	subj, err := postSubject(tenant, &p)
 	if err != nil {
 		return Posted{}, err
 	}
@@ -130,12 +130,12 @@ func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subjec
 }
 
 // The echo key prefixes s:, q: and r: stand for a session name, a request id and a response id.
-func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
+func postSubject(tenant string, p *feedback.Post) (s subject, err error) {
 	s.HasClientID = p.HasSenderID
 	switch {
 	case p.SessionID != "":
 		s.Candidates = session.IDsByName(tenant, p.SessionID)
-		s.Key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
+		s.Key = session.TenantEchoKey(tenant, "s:"+p.SessionID)
 		s.Fallbacks = []session.ID{session.RunID(tenant, p.SessionID)}
 		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard posts ids
 			s.Fallbacks = append(s.Fallbacks, id)
@@ -144,12 +144,12 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 		s.Candidates = []session.ID{session.RunID(tenant, p.RunID)}
 		s.Key = session.RunEchoKey(tenant, p.RunID)
 	case p.RequestID != "":
-		s.Key = session.EchoKeyOf(tenant, "q:"+p.RequestID)
-		if id, ok := session.IDOfRequest(p.RequestID); ok {
+		s.Key = session.TenantEchoKey(tenant, "q:"+p.RequestID)
+		if id, ok := session.ParseRequestID(p.RequestID); ok {
 			s.Candidates = []session.ID{id}
 		}
 	case p.ResponseID != "":
-		s.Key = session.EchoKeyOf(tenant, "r:"+p.ResponseID)
+		s.Key = session.TenantEchoKey(tenant, "r:"+p.ResponseID)
 	case p.SampleID != "":
 		s.Sample = p.SampleID
 	default:
@@ -201,7 +201,7 @@ func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, 
 // postOnce adds feedback to the subject's session, or parks the feedback.
 func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	attempt := *s
-	attempt.erasures = po.undoer.tombstones.finishedErasures()
+	attempt.finishedErasures = po.undoer.tombstones.finishedErasures()
 	s = &attempt
 	if s.Works != nil {
 		return po.postToWork(ctx, tenant, s, e)
@@ -214,7 +214,7 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 		if err != nil {
 			return Posted{}, err
 		}
-		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, erasures: s.erasures}
+		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, finishedErasures: s.finishedErasures}
 	}
 	// Read the parked feedback before the session: an entry that moves to the session meanwhile is then found there.
 	e, err := po.parkedOriginal(ctx, tenant, s, e)
@@ -297,7 +297,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 	}
 	// The session comes first: refused feedback must not count for the run or parent session.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
-	if po.undoer.undo(ctx, s.erasures, tenant, member.ID) {
+	if po.undoer.undo(ctx, s.finishedErasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession
 	}
 	if err != nil {
@@ -307,7 +307,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		return p, nil
 	}
 	err = po.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
-	po.undoer.undo(ctx, s.erasures, tenant, member.Unit)
+	po.undoer.undo(ctx, s.finishedErasures, tenant, member.Unit)
 	return p, err
 }
 

@@ -41,9 +41,9 @@ type latePosts struct {
 	writes  sync.WaitGroup
 
 	// Only the deliverer's goroutine uses the fields below.
-	nextDelivery time.Time
-	lastTried    int64     // last tried post's number
-	oldest       time.Time // when precept received the oldest waiting post; zero if unknown, or if none waits
+	nextDelivery   time.Time
+	lastTried      int64     // last tried post's number
+	oldestReceived time.Time // when precept received the oldest waiting post; zero if unknown, or if none waits
 }
 
 // LateMetrics counts late posts that were dropped, by reason.
@@ -177,18 +177,18 @@ func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bo
 func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
-		l.oldest = time.Time{}
+		l.oldestReceived = time.Time{}
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 	defer cancel()
 	err := po.feedback.guard.RunErr(label.StepFeedback, func() error {
-		if l.oldest.IsZero() {
+		if l.oldestReceived.IsZero() {
 			first, err := l.outbox.Posts(0, onePostBytes)
 			if err != nil || len(first) == 0 {
 				return err
 			}
-			l.oldest = first[0].At
+			l.oldestReceived = first[0].At
 		}
 		if !ready || now.Before(l.nextDelivery) {
 			return nil
@@ -210,7 +210,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 		return err
 	}
 	if len(list) == 0 {
-		l.lastTried, l.oldest = 0, time.Time{}
+		l.lastTried, l.oldestReceived = 0, time.Time{}
 		return nil
 	}
 	l.skipBackendUntil.Store(0)
@@ -231,7 +231,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 	}
 	err = errors.Join(err, l.outbox.DropPosts(done))
 	if l.outbox.PostCount() == 0 {
-		l.lastTried, l.oldest = 0, time.Time{}
+		l.lastTried, l.oldestReceived = 0, time.Time{}
 	}
 	return err
 }

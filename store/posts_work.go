@@ -55,7 +55,7 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
-		list, err = po.sessionsOf(ctx, tenant, refs)
+		list, err = po.sessionsWithWork(ctx, tenant, refs)
 		if _, unknown := errors.AsType[*WorkError](err); !unknown {
 			break
 		}
@@ -92,12 +92,12 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsOf returns the sessions with tool results that contain a reference, newest first. For a session in a unit,
-// the result has the unit (the run or parent session) instead. The error is a *WorkError if no session is found, or if
-// a short hash matches several commits.
-func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
+// sessionsWithWork returns the sessions with tool results that contain a reference, newest first. For a session in a
+// unit, the result has the unit (the run or parent session) instead. The error is a *WorkError if no session is found,
+// or if a short hash matches several commits.
+func (po *poster) sessionsWithWork(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
-		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
+		ids, err := po.sessionsWithEcho(ctx, tenant, session.TenantEchoKey(tenant, ref.Key()))
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +141,8 @@ func (po *poster) sessionsWithEcho(ctx context.Context, tenant string, key sessi
 // countCommits returns the number of different commits. A hash and a prefix of the hash count as one commit.
 func countCommits(hashes []string) (count int) {
 	for i, h := range hashes {
-		isPrefixOf := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
-		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, isPrefixOf) {
+		isPrefix := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
+		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, isPrefix) {
 			count++
 		}
 	}

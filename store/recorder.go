@@ -118,7 +118,7 @@ func (r *recorder) admit(t Turn) {
 	}
 	x.Seal() // encodes the exchange once, for outbox and backend; a panic drops only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
-	signals := signalsOf(x, t.Signals, r.sentiment)
+	signals := exchangeSignals(x, t.Signals, r.sentiment)
 	r.handoff.pending.signals = append(r.handoff.pending.signals, signals...)
 	r.handoff.pending.exchanges = append(r.handoff.pending.exchanges, *x)
 	r.handoff.pending.heldBytes += t.Size

@@ -95,7 +95,7 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
+func TestTurnBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = n * each })
@@ -184,7 +184,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
-func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
+func TestPanicDropsOnlyOneTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.offer("s", 1)

@@ -114,13 +114,13 @@ func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Ro
 		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false
 	}
-	silent := ses.Record.IsFullyOptedOut()
+	fullyOptedOut := ses.Record.IsFullyOptedOut()
 	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.ByRequest && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
 	isMarked := ses.Record.OptOut.ByRequest && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
-	ses.unmarkedOptOut.Store(silent && !isMarked)
-	if silent || !ses.Record.HasVisibleTurn() {
+	ses.unmarkedOptOut.Store(fullyOptedOut && !isMarked)
+	if fullyOptedOut || !ses.Record.HasVisibleTurn() {
 		return session.Row{}, false
 	}
 	rules := o.rules.Load()

@@ -43,7 +43,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	places := []string{"item", "replyargs", "reply", "error", "name", "call", "comment", "correction", "details", "rater", "parked"}
 	f := newFixture(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
-	id := session.IDOf(tenantA, session.NamespaceSession, name)
+	id := session.NamedID(tenantA, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
@@ -218,7 +218,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	}
 }
 
-func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
+func TestSessionsCountWithoutStoredContent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Content.StoreContent = false })
 	id := f.beginSession(tenantA, "s", newAssignment(true))

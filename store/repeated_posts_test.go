@@ -20,10 +20,10 @@ func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 }
 
 // A better rating under a different id comes between the two posts, and decides the reward.
-func TestRepeatedPostKeepsItsTime(t *testing.T) {
+func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
-	key := session.EchoKeyOf(tenantA, "s:s")
+	key := session.TenantEchoKey(tenantA, "s:s")
 	for name, play := range map[string]func(f *fixture){
 		"known session": func(f *fixture) {
 			f.playOneTurn("s", newAssignment(true))
@@ -92,7 +92,7 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	}
 }
 
-func TestPostWithSameIDAndDifferentContentIsACorrection(t *testing.T) {
+func TestSameIDWithNewContentIsACorrection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))

@@ -52,8 +52,8 @@ func (s *Store) runDeliverer(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.deleter.deletions:
-			s.WithDeliveryPaused(func() { s.deleter.runDeletion(ctx, c) })
+		case request := <-s.deleter.deletions:
+			s.WithDeliveryPaused(func() { s.deleter.runDeletion(ctx, request) })
 		case <-tick.C:
 			s.guard.Run(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.deliverDue(ctx) }) })
 			s.guard.StorePending(ctx, s.options.Backend)

@@ -31,7 +31,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 	}
 	items := newItemBuilder(a)
 	items.units[listed.Row.ID] = &unit{rec, listed.SettledState, listed.Row.Closed}
-	x, err := items.itemOfRecord(ctx, &listed, rec)
+	x, err := items.itemFromRecord(ctx, &listed, rec)
 	if err != nil {
 		return out, err
 	}

@@ -58,8 +58,8 @@ func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSe
 type textSearch struct{ words, tool, failure searchedText }
 
 func newTextSearch(words, tool, failure string) textSearch {
-	targetOf := func(text string) searchedText { return searchedText{lowerText: strings.ToLower(text)} }
-	return textSearch{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
+	lowered := func(text string) searchedText { return searchedText{lowerText: strings.ToLower(text)} }
+	return textSearch{words: lowered(words), tool: lowered(tool), failure: lowered(failure)}
 }
 
 type searchedText struct {

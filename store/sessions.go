@@ -234,9 +234,9 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 // session and written a newer opt-out mark, with more turns to hide.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
-	silent := ses.Record.IsFullyOptedOut()
+	fullyOptedOut := ses.Record.IsFullyOptedOut()
 	ses.Record.Mutex.Unlock()
-	if !silent || !s.hasReplicas() {
+	if !fullyOptedOut || !s.hasReplicas() {
 		return
 	}
 	m, ok, err := s.sharedMarks.OptOutMark(ctx, ses.Record.Identity.ID)
@@ -300,7 +300,7 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 // with the name's echo key.
 func idsByName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.IDsByName(tenant, name), session.RunID(tenant, name))
-	return appendStored(ctx, ids, backend, tenant, session.EchoKeyOf(tenant, "s:"+name))
+	return appendStored(ctx, ids, backend, tenant, session.TenantEchoKey(tenant, "s:"+name))
 }
 
 func appendStored(ctx context.Context, ids []session.ID, backend session.Finder, tenant string, key session.EchoKey) ([]session.ID, error) {

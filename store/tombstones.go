@@ -32,9 +32,9 @@ type tombstones struct {
 }
 
 type tombstone struct {
-	at     time.Time // when deleted, not in the future (see correctClock)
-	until  time.Time // original deletion time
-	number uint64    // erasure number, or runningErasure
+	deletedAt    time.Time // when deleted, not in the future (see correctClock)
+	originalTime time.Time // original deletion time
+	number       uint64    // erasure number, or runningErasure
 }
 
 const runningErasure = math.MaxUint64
@@ -103,25 +103,25 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 
 // covers reports whether the session or its tenant was deleted at or after the content's time. Such content must not be
 // stored.
-func (t *tombstones) covers(tenant, id string, at time.Time) bool {
+func (t *tombstones) covers(tenant, id string, contentTime time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if len(t.sessions)+len(t.tenants) == 0 {
 		return false
 	}
-	if stone, ok := t.tenants[tenant]; ok && t.coversTime(stone, at) {
+	if stone, ok := t.tenants[tenant]; ok && t.coversTime(stone, contentTime) {
 		return true
 	}
 	sid, _ := session.ParseID(id)
 	stone, ok := t.sessions[sid]
-	return ok && t.coversTime(stone, at)
+	return ok && t.coversTime(stone, contentTime)
 }
 
 // coversTime reports whether content is older than a deletion. Content from the future was written before the clock was
 // set back, so the deletion's original time decides. The caller holds mu.
-func (t *tombstones) coversTime(stone tombstone, at time.Time) bool {
-	fromFuture := at.After(t.now.Add(futureAge))
-	return !at.After(stone.at) || fromFuture && !at.After(stone.until)
+func (t *tombstones) coversTime(stone tombstone, contentTime time.Time) bool {
+	fromFuture := contentTime.After(t.now.Add(futureAge))
+	return !contentTime.After(stone.deletedAt) || fromFuture && !contentTime.After(stone.originalTime)
 }
 
 // correctClock moves deletions in the future to now. Such deletions come from a clock that was ahead, and would drop
@@ -131,14 +131,14 @@ func (t *tombstones) correctClock(now time.Time) {
 	defer t.mu.Unlock()
 	t.now = now
 	for id, stone := range t.sessions {
-		if stone.at.After(now) {
-			stone.at = now
+		if stone.deletedAt.After(now) {
+			stone.deletedAt = now
 			t.sessions[id] = stone
 		}
 	}
 	for tenant, stone := range t.tenants {
-		if stone.at.After(now) {
-			stone.at = now
+		if stone.deletedAt.After(now) {
+			stone.deletedAt = now
 			t.tenants[tenant] = stone
 		}
 	}
@@ -158,7 +158,7 @@ func (t *tombstones) signalsWithoutDeleted(list []signal) []signal {
 func (t *tombstones) deleteOld(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := func(stone tombstone) bool { return now.Sub(stone.at) > tombstoneAge }
+	old := func(stone tombstone) bool { return now.Sub(stone.deletedAt) > tombstoneAge }
 	maps.DeleteFunc(t.sessions, func(_ session.ID, stone tombstone) bool { return old(stone) })
 	maps.DeleteFunc(t.tenants, func(_ string, stone tombstone) bool { return old(stone) })
 }

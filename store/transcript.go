@@ -77,10 +77,10 @@ const (
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the fates of the lessons that matched in a session, then of the other lessons in the assignment. If
-// the assignment is shared, the other lessons are only rules file sections, because the assignment does not say which
-// sessions have a section.
-func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
+// lessonFates returns the fates of the lessons that matched in a session, then of the other lessons in the assignment.
+// If the assignment is shared, the other lessons are only rules file sections, because the assignment does not say
+// which sessions have a section.
+func lessonFates(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
 		f := Fate{Slug: slug, State: NotPicked}
@@ -93,7 +93,7 @@ func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 			}
 		}
 		if p, ok := a.Pick(slug); ok {
-			f = fateOf(&p)
+			f = pickFate(&p)
 		}
 		out = append(out, f)
 	}
@@ -102,14 +102,14 @@ func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 		if slices.Contains(x.Matched, p.Slug) || shared && !p.Arm.IsRule() {
 			continue
 		}
-		f := fateOf(p)
+		f := pickFate(p)
 		f.Shared = shared
 		out = append(out, f)
 	}
 	return out
 }
 
-func fateOf(p *trial.Pick) Fate {
+func pickFate(p *trial.Pick) Fate {
 	f := Fate{Slug: p.Slug, State: FateWithheld, Propensity: p.Propensity, Turn: p.Turn}
 	if p.Injected {
 		f.State = FateInjected
@@ -178,15 +178,15 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		return Transcript{}, nil, ErrNoSession
 	}
 	items := newItemBuilder(a)
-	x, err := items.itemOfRecord(ctx, &l, rec)
+	x, err := items.itemFromRecord(ctx, &l, rec)
 	if err != nil {
 		return Transcript{}, nil, err
 	}
-	assignment, shared, applied := &rec.Assignment, false, l.SettledState
-	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
-		assignment, shared, applied = &u.record.Assignment, true, u.applied
+	assignment, shared, settled := &rec.Assignment, false, l.SettledState
+	if u, err := items.readUnit(ctx, rec); err == nil && u != nil && u.record != nil {
+		assignment, shared, settled = &u.record.Assignment, true, u.settled
 	}
-	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: pickItems(assignment), Fates: fatesOf(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: pickItems(assignment), Fates: lessonFates(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
@@ -197,11 +197,11 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	}
 	late := NewLateOptOut(a.optOut.Load(), &l.Row, exchanges)
 	if shared {
-		if t.Rewarded, err = a.sharedRewardOf(ctx, applied, rec, late.VisibleFeedback(entries)); err != nil {
+		if t.Rewarded, err = a.sharedReward(ctx, settled, rec, late.VisibleFeedback(entries)); err != nil {
 			return t, nil, err
 		}
 	} else {
-		t.Rewarded = a.rewardOf(applied, late.VisibleFeedback(entries))
+		t.Rewarded = a.rewardDetail(settled, late.VisibleFeedback(entries))
 	}
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
@@ -238,14 +238,14 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardOf returns a session's reward with the feedback. applied is the reward in the counters.
-func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entry) RewardDetail {
+// rewardDetail returns a session's reward with the feedback. applied is the reward in the counters.
+func (a *Archive) rewardDetail(settled session.SettledState, entries []feedback.Entry) RewardDetail {
 	out := RewardDetail{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
-	if applied.Rewarded {
-		out.Counted = &applied.Reward
+	if settled.Rewarded {
+		out.Counted = &settled.Reward
 	}
 	decides := feedback.DecisiveIDs(entries, a.reward.Tiers)
 	for _, e := range entries {
@@ -254,9 +254,9 @@ func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entr
 	return out
 }
 
-// sharedRewardOf returns the reward of the session's unit. The reward comes from the feedback on all sessions in the
+// sharedReward returns the reward of the session's unit. The reward comes from the feedback on all sessions in the
 // unit, but the result lists only the feedback on this session.
-func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
+func (a *Archive) sharedReward(ctx context.Context, settled session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
 	member := rec.Member()
 	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)
 	if err != nil {
@@ -264,7 +264,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
 	all = append(all, feedback.Missing(copies, all)...) // feedback that is copied to the unit only when the session closes
-	out := a.rewardOf(applied, all)
+	out := a.rewardDetail(settled, all)
 	decides := map[string]bool{}
 	for i := range out.Sources {
 		if e := &out.Sources[i]; e.Decides {
@@ -316,7 +316,7 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 		x := newTurnItem(e, r.hidden[r.next])
 		if !x.Hidden {
 			x.Entries = append(x.Entries, withInsertions(request, r.record.Lessons.Blocks, e, r.redactor)...)
-			x.Entries = append(x.Entries, entriesOf(reply)...)
+			x.Entries = append(x.Entries, messageEntries(reply)...)
 			if e.Reply.Error != "" {
 				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})
 			}
@@ -335,7 +335,7 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 func newTurnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
-		LatencyMS: e.LatencyMS, FirstByteMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
+		LatencyMS: e.LatencyMS, FirstByteMS: e.FirstByteMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
 		Hidden: hidden, Entries: []Entry{},
 	}

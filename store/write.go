@@ -126,7 +126,7 @@ func (e *stepError) Error() string { return e.err.Error() }
 
 func (e *stepError) Unwrap() error { return e.err }
 
-func stepOf(err error) label.Step {
+func failedStep(err error) label.Step {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step
 	}

@@ -113,7 +113,7 @@ func NewImplicit(session string, turn int, tier int, kind, rule string, at time.
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s/%d/%s", len(session), session, turn, rule))
 	e := Entry{
-		ID: "im-" + hex.EncodeToString(sum[:12]), At: at, Source: source, Type: kind, Score: ScoreOf(kind), Tier: tier, Rule: rule, Turn: turn,
+		ID: "im-" + hex.EncodeToString(sum[:12]), At: at, Source: source, Type: kind, Score: ImpliedScore(kind), Tier: tier, Rule: rule, Turn: turn,
 	}
 	e.Hash = e.ContentHash()
 	return e
@@ -147,11 +147,11 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// ScoreOf returns the reward for a type: approval 1, correction 0.5, others 0.
-func ScoreOf(kind string) float64 {
+// ImpliedScore returns the reward for a type: approval 1, correction 0.5, others 0.
+func ImpliedScore(kind string) float64 {
 	return map[string]float64{TypeApproval: 1, TypeCorrection: 0.5}[kind]
 }
 
-func scoreOfLabel(label string) float64 {
+func labelScore(label string) float64 {
 	return map[string]float64{labelGood: 1, labelAcceptable: 0.5}[label]
 }

@@ -132,8 +132,8 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 func TestTypesAndLabelsHaveScores(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
-		if got := feedback.ScoreOf(kind); got != want {
-			t.Errorf("ScoreOf(%s) = %v, want %v", kind, got, want)
+		if got := feedback.ImpliedScore(kind); got != want {
+			t.Errorf("ImpliedScore(%s) = %v, want %v", kind, got, want)
 		}
 	}
 	for body, want := range map[string]float64{

@@ -138,11 +138,11 @@ func (p *Post) setScore(score float64, scored bool) error {
 	case p.Entry.Type == TypeScore, p.Entry.Type == "" && scored:
 		p.Entry.Type, p.Entry.Score = TypeScore, score
 	case p.Entry.Type == "" && p.Entry.Label != "":
-		p.Entry.Type, p.Entry.Score = TypeScore, scoreOfLabel(p.Entry.Label)
+		p.Entry.Type, p.Entry.Score = TypeScore, labelScore(p.Entry.Label)
 	case p.Entry.Type == "":
 		return errors.New("the rating is missing; send a type (approval, rejection, correction or score), a score, or a quality_label")
 	default:
-		p.Entry.Score = ScoreOf(p.Entry.Type)
+		p.Entry.Score = ImpliedScore(p.Entry.Type)
 		if scored && (p.Entry.Score == 1 && score < 0.5 || p.Entry.Score == 0 && score > 0.5) {
 			return fmt.Errorf("type %s means score %v, but score is %v; leave score out, or send type score", p.Entry.Type, p.Entry.Score, score)
 		}

@@ -12,7 +12,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-func TestParseReadsEachKindOfFeedback(t *testing.T) {
+func TestParseReadsEachFeedbackKind(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, tc := range []struct {
 		name, body string
@@ -114,7 +114,7 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 }
 
 // A run name may be longer than an id. White space in a JSON value is removed.
-func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
+func TestParseAcceptsMaximumSizeFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
 	posts, _, _, err := feedback.Parse([]byte(`{"id":"` + id + `","run_id":"` + run + `","score":1,"comment":"` + comment + `","details":` + value + `,"correction": {"a": [1, 2]}}`))
@@ -145,7 +145,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 }
 
 // The post does not contain the tier: a user's feedback gets tier 1, and a system's gets tier 2.
-func TestParseKeepsFieldsOfValidPost(t *testing.T) {
+func TestParseKeepsValidPostFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
 		id := rapid.StringMatching(`[a-zA-Z0-9_\-:é]{1,40}`).Draw(t, "id")

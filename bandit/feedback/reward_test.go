@@ -15,7 +15,7 @@ import (
 
 func atSecond(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
-func TestRewardIsMeanOfHighestTier(t *testing.T) {
+func TestRewardIsHighestTierMean(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: atSecond(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
@@ -109,7 +109,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 }
 
 // Only the highest counted tier decides.
-func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
+func TestDecisiveReturnsEachRatersLatestEntry(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
 		{ID: "new", At: atSecond(2), Tier: 2, Rater: "ann"},
@@ -169,7 +169,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 }
 
 // Until the work ends, all of a webhook's checks count as one rater with the lowest score. A person has priority.
-func TestEndOfWorkReplacesChecks(t *testing.T) {
+func TestWorkEndReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {
 		return feedback.Entry{ID: rater + stage + strconv.Itoa(minute), At: at.Add(time.Duration(minute) * time.Minute), Source: feedback.SourceSystem, Type: feedback.TypeScore, Tier: feedback.TierVerifier, Score: score, Rater: rater, Stage: stage}

@@ -41,11 +41,11 @@ func (v Verdict) Advice() string {
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
-	case r.harmedAsPresented():
+	case r.isHarmfulOldPresentation():
 		return "The lesson has another presentation now, in a separate row. " + next
-	case r.Trial == running && r.Verdict == Unproven:
+	case r.Trial == trialRunning && r.Verdict == Unproven:
 		return waitForTrial
-	case r.Trial == running:
+	case r.Trial == trialRunning:
 		return waitForTrial + " " + next
 	}
 	return next
@@ -53,8 +53,8 @@ func (r *Row) NextAction() string {
 
 const waitForTrial = "Wait: the trial is running."
 
-// harmedAsPresented reports whether the row shows harm in an older presentation of a text that is still in use.
-func (r *Row) harmedAsPresented() bool {
+// isHarmfulOldPresentation reports whether the row shows harm in an older presentation of a text that is still in use.
+func (r *Row) isHarmfulOldPresentation() bool {
 	return r.State == stateOldPresentation && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // docs/EXPERIMENT.md has a row for each verdict.
-func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
+func TestDocsStateAdviceForEachVerdict(t *testing.T) {
 	page, err := os.ReadFile("../../docs/EXPERIMENT.md")
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	find := func(epsFactor float64, rewarded [2]float64, logE func([]trial.Stratum) float64) bool {
 		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		for range days {
-			if addSessions(r, strata, perDay, epsFactor, rewarded, 1); logE(strata) >= alarmOf200 {
+			if addSessions(r, strata, perDay, epsFactor, rewarded, 1); logE(strata) >= alarmFor200Lessons {
 				return true
 			}
 		}

@@ -82,7 +82,7 @@ func (b *builder) lessons() []Lesson {
 func countLate(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
-			n += s.RewardedOn(arm) - s.RewardedAtCloseOn(arm)
+			n += s.RewardedInArm(arm) - s.RewardedAtCloseInArm(arm)
 		}
 	}
 	return max(0, n)
@@ -90,7 +90,7 @@ func countLate(strata []trial.Stratum) (n int64) {
 
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
-	all := sumsOfArm(s)
+	all := armSums(s)
 	r := Row{
 		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, contentHash(l.Arm)),
 		State:   l.State,
@@ -100,11 +100,11 @@ func (b *builder) row(l Lesson) Row {
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
 		Failure: s.Rewards.Failure,
-		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
+		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: tokensPerInjection(s, l.Tokens),
 		SRM:       newSRM(assignmentLogE(s.Strata), b.alarmBar),
 		Reporting: newSRM(reportingLogE(s.Strata), b.alarmBar), LateReporting: newSRM(lateLogE(s.Strata), b.alarmBar),
 		EHelps: math.Min(math.Exp(s.Maxima.LogEHelps), maxE), EHarms: math.Min(math.Exp(s.Maxima.LogEHarms), maxE),
-		PerWeek: s.Recent * 7,
+		PerWeek: s.RecentPerDay * 7,
 	}
 	r.setEffect(all)
 	p := b.in.Chooser.Belief(l)
@@ -129,10 +129,10 @@ func (b *builder) row(l Lesson) Row {
 	r.ExplainedShare = explainedShare(all, s.Strata)
 	r.PicksSaved = savedPicks(r.ExplainedShare, all.count)
 	surrogate := b.in.Counters.Surrogate(l.Arm)
-	r.AllSessions = r.allSessions(&surrogate, all)
+	r.AllSessions = r.estimateAllSessions(&surrogate, all)
 	r.Outcomes = b.rowOutcomes(&r, l.Arm)
-	r.Guardrail = r.guardedRises(b.in.Guardrails)
-	r.Models = r.models(b.in.Counters.Models(l.Arm))
+	r.Guardrail = r.guardrailFindings(b.in.Guardrails)
+	r.Models = r.splitModels(b.in.Counters.Models(l.Arm))
 	r.RetireReason = b.retireReason(&r, l, p)
 	if b.in.Explain == l.Slug {
 		b.setExplanation(&r, s)
@@ -160,8 +160,8 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean tokens per injection. Before the first injection, it returns the lesson's size.
-func perInjection(s trial.Stats, lessonTokens int) int64 {
+// tokensPerInjection returns the mean tokens per injection. Before the first injection, it returns the lesson's size.
+func tokensPerInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {
 		n += x.Assigned[1]

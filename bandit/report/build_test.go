@@ -79,8 +79,8 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfLessonA returns the row for lesson a in a report on c, after the edits to the report input.
-func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
+// lessonARow returns the row for lesson a in a report on c, after the edits to the report input.
+func lessonARow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
 	for _, edit := range edits {
@@ -114,7 +114,7 @@ func TestVerdictDependsOnData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
 			addArmSessions(counters, "a", tc.a)
-			r := rowOfLessonA(t, counters)
+			r := lessonARow(t, counters)
 			if r.Verdict != tc.want {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
 			}
@@ -132,11 +132,11 @@ func TestVerdictDependsOnData(t *testing.T) {
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
+	if r := lessonARow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	if r := lessonARow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
@@ -144,27 +144,27 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
-	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect {
+	if r := lessonARow(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("Verdict = %s, interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
-	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.MaterialEffect {
+	if r := lessonARow(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.MaterialEffect {
 		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.MaterialEffect)
 	}
 }
 
 // The threshold for a proof grows with the number of tested lessons.
-func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
+func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // with so many lessons, lesson a is not proven
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten such rows") {
+	if r = lessonARow(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten such rows") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want %s and "one in ten such rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
@@ -173,14 +173,14 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
-	r = rowOfLessonA(t, c)
+	r = lessonARow(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
 		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want no claim of help, an interval above 0 and NeedsPicks > 0", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
@@ -194,7 +194,7 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	early := rowOfLessonA(t, few)
+	early := lessonARow(t, few)
 	if *early.Lo <= 0 || early.Verdict == report.Helps {
 		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, want a bound above 0, but not the verdict "helps"`, early.Verdict, *early.Lo)
 	}
@@ -206,16 +206,16 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("Verdict = %s, lower bound %v, want %s and above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
+	if r = lessonARow(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
-	if r = rowOfLessonA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
+	if r = lessonARow(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and a verdict other than helps", r.Verdict, *r.Effect)
 	}
 }
@@ -225,7 +225,7 @@ func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 3000, y0: 0.5})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
@@ -243,7 +243,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	} {
 		c := bandit.New()
 		addArmSessions(c, "a", a)
-		r := rowOfLessonA(t, c)
+		r := lessonARow(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: row has an effect, want none", name)
 		}
@@ -253,7 +253,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
-	if r := rowOfLessonA(t, c); r.Effect == nil {
+	if r := lessonARow(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld: row has no effect, want one")
 	}
 }
@@ -307,7 +307,7 @@ func TestReportJSONHasDocumentedNames(t *testing.T) {
 }
 
 func TestReportJSONRoundTrip(t *testing.T) {
-	in := inputOfAllRows()
+	in := allRowsInput()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
 	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
 		b, err := json.Marshal(r)
@@ -331,10 +331,10 @@ func TestReportJSONRoundTrip(t *testing.T) {
 }
 
 // Rewards are 80% with the lesson and 60% without.
-func TestEffectIsDifferenceOfMeans(t *testing.T) {
+func TestEffectIsMeanDifference(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
@@ -348,7 +348,7 @@ func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	addArmSessions(c, "easy", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
 		t.Errorf("LOODelta = %v, LOOGap = %v, Effect = %v, want LOODelta %v, LOOGap = LOODelta - Effect, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
@@ -380,15 +380,15 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
-	all := rowOfLessonA(t, c)
-	week := rowOfLessonA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
+	all := lessonARow(t, c)
+	week := lessonARow(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
 		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, effect 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("Verdict = %s for the last week and %s for all %d injected sessions, want %s for both and 1680 sessions", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
-	if empty := rowOfLessonA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
+	if empty := lessonARow(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("last hour: row = %+v, want no effect and Rewarded = 0", empty)
 	}
 }
@@ -398,7 +398,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	for d := int32(30); d > 0; d-- {
 		addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
-	r := rowOfLessonA(t, c, func(in *report.Input) { in.Bands = true })
+	r := lessonARow(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
 		t.Fatalf("Days = %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
@@ -442,17 +442,17 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	}
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
-	if r := rowOfLessonA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+	if r := lessonARow(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15})
-	if r := rowOfLessonA(t, c); r.Caution || r.Failure != 60 {
+	if r := lessonARow(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
-	if r := rowOfLessonA(t, c); r.Caution || r.Failure <= r.Success {
+	if r := lessonARow(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("24 successes in 50, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
@@ -476,45 +476,45 @@ func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := rowOfLessonA(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+		if got := lessonARow(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, tc.want)
 		}
 	}
-	if got := rowOfLessonA(t, short).RetireReason; strings.Contains(got, "60 days") {
+	if got := lessonARow(t, short).RetireReason; strings.Contains(got, "60 days") {
 		t.Errorf("benched for three days: Retire = %q, want 60 days not mentioned", got)
 	}
 }
 
 func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
-	newLesson := rowOfLessonA(t, c)
+	newLesson := lessonARow(t, c)
 	if newLesson.NeedsPicks != 50 || newLesson.Weeks != nil || newLesson.Needs3Points < 10_000 {
 		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points >= 10,000", newLesson)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
-	r := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
+	r := lessonARow(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("row = %+v, want NeedsPicks from 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
-	if less := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+	if less := lessonARow(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("epsilon 0.05: WhatIf = %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
-		if got := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+		if got := lessonARow(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
 			t.Errorf("epsilon %v: WhatIf = %+v, want none", nonsense, got.WhatIf)
 		}
 	}
-	off := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
+	off := lessonARow(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
 }
 
 // The report is reproducible and can be printed, and each effect is within the interval.
-func TestReportOfRandomCounters(t *testing.T) {
+func TestReportFromRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		fields := []string{
@@ -564,7 +564,7 @@ func BenchmarkBuild(b *testing.B) {
 func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without token usage: row = %+v, want no input tokens, cached share or cost", r)
 	}
@@ -576,7 +576,7 @@ func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 		}
 		c.Add(x.CostDeltas(u))
 	}
-	r = rowOfLessonA(t, c)
+	r = lessonARow(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
 		t.Errorf("InputWith = %v, InputWithout = %v, CachedWith = %v, CachedChange = %v, want 500, 1000, 0.4, -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}

@@ -91,10 +91,10 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// sumsOfArm returns the sums over the rewarded picks. N, Z and ZZ cover only randomly assigned picks.
-func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
+// armSums returns the sums over the rewarded picks. N, Z and ZZ cover only randomly assigned picks.
+func armSums(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextKey returns SLUG@HASH, an arm's name without the presentation. Judges' opinions are stored under this name.
 func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
-const running = "running"
+const trialRunning = "running"

@@ -36,7 +36,7 @@ func (c fixedChooser) Belief(l report.Lesson) report.Belief {
 func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 	return c.c.MeanBefore(c.action(l), day)
 }
-func (c fixedChooser) Sigma2() float64 { return c.c.Priors().Sigma2 }
+func (c fixedChooser) Sigma2() float64 { return c.c.Priors().RewardVariance }
 
 // constantChooser believes the same about every lesson.
 type constantChooser struct{ belief report.Belief }

@@ -74,9 +74,9 @@ func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, 
 // less than a quarter is not worth a suggestion.
 const maxTimeShare = 0.75
 
-// rareShare is the share of sessions below which a lesson counts as rarely picked. The report then suggests wider
+// rarePickShare is the share of sessions below which a lesson counts as rarely picked. The report then suggests wider
 // triggers instead of more traffic.
-const rareShare = 0.05
+const rarePickShare = 0.05
 
 // setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.
 func (b *builder) setExpectation(r *Row, s trial.Stats) {
@@ -84,11 +84,11 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 		return
 	}
 	if all := float64(b.global.All.Rewarded); r.Rewarded > 0 && all > 0 {
-		slower := 1.0
+		slowdown := 1.0
 		if rate := b.picksPerWeek(r); rate > 0 {
-			slower = r.PerWeek / rate
+			slowdown = r.PerWeek / rate
 		}
-		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Rewarded)))
+		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slowdown * all / float64(r.Rewarded)))
 	}
 	if r.Weeks != nil && *r.Weeks < maxWeeks {
 		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
@@ -102,7 +102,7 @@ const maxWeeks = 520
 // speedups returns the changes that lead to a faster verdict: a trial, more feedback, and wider triggers or more
 // traffic.
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
-	if r.Trial != running {
+	if r.Trial != trialRunning {
 		if part := b.trialTimeShare(r, s); part > 0 {
 			out = append(out, "a trial, in "+weeksText(*r.Weeks*part))
 		}
@@ -113,7 +113,7 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	switch all := float64(b.global.All.Rewarded); {
 	case r.Matched == 0:
 		out = append(out, "other triggers: no closed session has matched this text yet")
-	case all > 0 && float64(r.Rewarded) < rareShare*all:
+	case all > 0 && float64(r.Rewarded) < rarePickShare*all:
 		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of sessions", 100*float64(r.Rewarded)/all))
 	default:
 		out = append(out, "more traffic")
@@ -128,18 +128,18 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
-	needs := float64(b.remainingPicks(sumsOfArm(s), r.Variance, trial.Epsilon))
-	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
-	if x > maxTimeShare {
+	needs := float64(b.remainingPicks(armSums(s), r.Variance, trial.Epsilon))
+	share := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
+	if share > maxTimeShare {
 		return 0
 	}
-	return x
+	return share
 }
 
 // picksPerWeek returns the expected number of rewarded picks per week. The chooser picks a benched lesson (one with
 // expected harm) in few sessions, but during a trial at each match.
 func (b *builder) picksPerWeek(r *Row) float64 {
-	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
+	if r.Verdict == Benched && r.Trial != trialRunning && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
 	}
 	return r.PerWeek

@@ -9,10 +9,10 @@ import (
 	"precept/bandit/report"
 )
 
-func TestRowPredictsDateOfVerdict(t *testing.T) {
+func TestRowPredictsVerdictDate(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("Verdict = %s, NeedsPicks = %d, Weeks = %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
 	}
@@ -23,30 +23,30 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial, in ") || r.Speedups[1] != "more traffic" {
 		t.Errorf("NeedsSessions = %d, Speedups = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
 	}
-	trial := rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	trial := lessonARow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Speedups) != 1 {
 		t.Errorf("in a trial: NeedsPicks = %d, Speedups = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Speedups, r.NeedsPicks)
 	}
-	if unmatched := rowOfLessonA(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
+	if unmatched := lessonARow(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
 		t.Errorf(`lesson without a match: Expected = %q, Speedups = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Speedups)
 	}
 	unrewarded := bandit.New()
 	addArmSessions(unrewarded, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, unrewarded1: 800, unrewarded0: 200})
-	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
+	if r := lessonARow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
 		t.Errorf("a third rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
 	}
 	helps := bandit.New()
 	addArmSessions(helps, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	if r := rowOfLessonA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
+	if r := lessonARow(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
 		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Speedups = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Speedups)
 	}
 }
 
 // A lesson that is expected to harm is benched, and picked in only 2% of sessions.
-func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
+func TestExpectedDateUsesBenchedPickRate(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
-	r := rowOfLessonA(t, c)
+	r := lessonARow(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks >= 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
@@ -57,21 +57,21 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 		t.Errorf("%d picks at %v per week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// In a trial, a lesson is picked at each match.
-	r = rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	r = lessonARow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
 	}
 }
 
 // NeedsPicks is the number of picks until the planned evaluation, or until an earlier verdict.
-func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
+func TestNeededPicksEndAtPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
-	if r := rowOfLessonA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+	if r := lessonARow(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
 	}
-	if r := rowOfLessonA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+	if r := lessonARow(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the row's verdict", r.NeedsPicks)
 	}
 }

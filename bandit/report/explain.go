@@ -17,16 +17,16 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
-			RewardedInjected: x.RewardedOn(1), RewardedWithheld: x.RewardedOn(0),
-			MeanInjected: mean(x.Y[1], float64(x.RewardedOn(1))),
-			MeanWithheld: mean(x.Y[0], float64(x.RewardedOn(0))),
+			RewardedInjected: x.RewardedInArm(1), RewardedWithheld: x.RewardedInArm(0),
+			MeanInjected: mean(x.Y[1], float64(x.RewardedInArm(1))),
+			MeanWithheld: mean(x.Y[0], float64(x.RewardedInArm(0))),
 			EValue:       math.Exp(shareLogE(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
 		})
 	}
 	if r.MeanInjected != nil && r.MeanWithheld != nil {
 		e.Difference = new(*r.MeanInjected - *r.MeanWithheld)
 	}
-	if all := sumsOfArm(s); all.hasEnoughPicks() {
+	if all := armSums(s); all.hasEnoughPicks() {
 		v := all.variance()
 		err := math.Sqrt(v / all.count)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
@@ -79,7 +79,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	waiting := open.MatchedArm(r.Arm)
 	if waiting > 0 {
 		out = append(out, fmt.Sprintf("  open      %d open sessions matched and do not count yet.%s `precept report --provisional --explain %s` includes open sessions.",
-			waiting, open.closes(), Printable(trial.LessonSlug(r.Slug))))
+			waiting, open.closingSentence(), Printable(trial.LessonSlug(r.Slug))))
 	}
 	for _, p := range e.Propensities {
 		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
@@ -123,7 +123,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())
 	}
-	if text := r.OnModels(); text != "" {
+	if text := r.DescribeModels(); text != "" {
 		out = append(out, "  models    "+text)
 	}
 	for i := range r.Models.Effects {

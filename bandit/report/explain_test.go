@@ -31,7 +31,7 @@ func assertGolden(t *testing.T, name, got string) {
 	}
 }
 
-func inputOfAllKinds() report.Input {
+func allKindsInput() report.Input {
 	c := bandit.New()
 	day := today() - 6
 	addArmSessions(c, "helps", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
@@ -84,10 +84,10 @@ func inputOfAllKinds() report.Input {
 }
 
 // Each row kind is explained in 5 to 12 lines, as in the golden file.
-func TestExplainDescribesEachKindOfRow(t *testing.T) {
+func TestExplainDescribesEachRowKind(t *testing.T) {
 	var all strings.Builder
-	for _, l := range inputOfAllKinds().Lessons {
-		in := inputOfAllKinds()
+	for _, l := range allKindsInput().Lessons {
+		in := allKindsInput()
 		in.Explain = l.Slug
 		r := report.Build(in)
 		var b strings.Builder
@@ -109,7 +109,7 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 }
 
 func TestExplainFitsNarrowTerminal(t *testing.T) {
-	in := inputOfAllKinds()
+	in := allKindsInput()
 	in.Explain = "ended"
 	r := report.Build(in)
 	explain := func(columns int) string {
@@ -135,7 +135,7 @@ func TestExplainFitsNarrowTerminal(t *testing.T) {
 }
 
 func TestExplanationCountsOpenSessions(t *testing.T) {
-	in := inputOfAllKinds()
+	in := allKindsInput()
 	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
 	in.Explain = "fresh"
 	for matched, want := range map[int]string{
@@ -153,8 +153,8 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 
 // The test recomputes the row from the numbers in Explanation.
 func TestExplanationNumbersMatchRow(t *testing.T) {
-	for _, l := range inputOfAllKinds().Lessons {
-		in := inputOfAllKinds()
+	for _, l := range allKindsInput().Lessons {
+		in := allKindsInput()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
 			e := row.Explanation
@@ -199,8 +199,8 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 
 func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 	seen := map[report.Verdict]bool{}
-	for _, l := range inputOfAllKinds().Lessons {
-		in := inputOfAllKinds()
+	for _, l := range allKindsInput().Lessons {
+		in := allKindsInput()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
 			e := row.Explanation

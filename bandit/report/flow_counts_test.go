@@ -8,7 +8,7 @@ import (
 
 // The report's flow says which sessions took part in the experiment. Counters from an earlier release may have more
 // rewards than closed sessions.
-func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
+func TestFlowGroupsExperimentSessions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		closed, outside, rewarded              int64
 		wantUnmatched, wantReward, wantWithout int64

@@ -100,7 +100,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if g.Picks == 0 {
 		detect := g.DetectableEffect
 		if relative {
-			detect = trial.EffectOf(100 * detect)
+			detect = trial.EffectFromPercent(100 * detect)
 		}
 		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.MinTrialPicks(f.Epsilon))
 	} else {
@@ -114,7 +114,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		f.Width, f.AnytimeWidth = trial.PercentChange(f.Width)/100, trial.PercentChange(f.AnytimeWidth)/100
 	}
 	for i := range row.PlannedTrials {
-		if !row.PlannedTrials[i].Evaluated && row.Trial == running {
+		if !row.PlannedTrials[i].Evaluated && row.Trial == trialRunning {
 			f.Running = &row.PlannedTrials[i]
 		}
 	}

@@ -28,7 +28,7 @@ func reportWithCosts(effect float64) report.Report {
 
 // Half the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The lost reward follows from the
 // chooser's belief.
-func TestForecastComputesCostOfTrial(t *testing.T) {
+func TestForecastComputesTrialCost(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 
 // A third planned trial is tested at a level below 0.05, because only one of the two earlier trials is proven.
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
-	in := inputOfAllKinds() // two planned evaluations: one proven, one running
+	in := allKindsInput() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
@@ -163,13 +163,13 @@ func (beliefInArm) Sigma2() float64                         { return 0.25 }
 // NeedsPicks is the number of picks until a verdict if the mean rewards stay the same. The row still has no verdict
 // after 85% of these picks, and has one after 106%.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
-	rowOf := func(a armSessions, others int) report.Row {
+	buildRow := func(a armSessions, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
 			addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
 		addArmSessions(c, "a", a)
-		return rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
+		return lessonARow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
 	for _, a := range []armSessions{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
@@ -177,7 +177,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 		{eps: 0.5, n1: 300, n0: 300, y1: 0.5, y0: 0.5},
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.5, y0: 0.58},
 	} {
-		r := rowOf(a, 0)
+		r := buildRow(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
 			t.Fatalf("%+v: Verdict = %q, NeedsPicks = %d, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
@@ -185,7 +185,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 			growth := (float64(r.Rewarded) + share*float64(r.NeedsPicks)) / float64(r.Rewarded)
 			b := a
 			b.n1, b.n0 = int(math.Round(growth*float64(a.n1))), int(math.Round(growth*float64(a.n0)))
-			return rowOf(b, 0)
+			return buildRow(b, 0)
 		}
 		if later := rowAfter(1.06); later.Verdict == report.Unproven {
 			t.Errorf("%+v: after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
@@ -196,7 +196,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	}
 	// The current rate is 400 picks in two weeks.
 	a := armSessions{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
-	r := rowOf(a, 0)
+	r := buildRow(a, 0)
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
 	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {

@@ -11,7 +11,7 @@ import (
 // sessions are few, so the check also compares sessions with an injected first pick and sessions with every first pick
 // withheld.
 func allReportingLogE(g trial.Stats) float64 {
-	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.AnyInjected)))
+	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(validStrata(g.All.AnyInjected)))
 }
 
 // checkReporting tests allReportingLogE against the alarm threshold, and counts treated and control sessions.
@@ -19,8 +19,8 @@ func checkReporting(g trial.Stats, bar float64) Reporting {
 	t := newSRM(allReportingLogE(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
-		r.RewardedTreated += s.RewardedOn(1)
-		r.RewardedControl += s.RewardedOn(0)
+		r.RewardedTreated += s.RewardedInArm(1)
+		r.RewardedControl += s.RewardedInArm(0)
 		r.AssignedTreated += s.Assigned[1]
 		r.AssignedControl += s.Assigned[0]
 	}
@@ -67,7 +67,7 @@ func globalRow(in Input, s trial.Stats, valid bool) Global {
 		g.Verdict = Invalid
 	case all.hasEnoughPicks():
 		_, lo, hi := all.interval(globalTightestAt)
-		g.Verdict = verdictOfInterval(lo, hi)
+		g.Verdict = intervalVerdict(lo, hi)
 	}
 	return g
 }

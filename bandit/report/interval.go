@@ -66,14 +66,14 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 
 // leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy the
 // condition, too.
-func leastPicks(holds func(n float64) bool) float64 {
+func leastPicks(isEnough func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
-	for hi < maxPicks && !holds(hi) {
+	for hi < maxPicks && !isEnough(hi) {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
 		mid := math.Floor((lo + hi) / 2)
-		if holds(mid) {
+		if isEnough(mid) {
 			hi = mid
 		} else {
 			lo = mid
@@ -93,7 +93,7 @@ func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 		if x.Eps <= 0 || x.Eps >= 1 {
 			continue
 		}
-		k := float64(x.RewardedOn(0) + x.RewardedOn(1))
+		k := float64(x.RewardedInArm(0) + x.RewardedInArm(1))
 		n += k
 		mult += k * trial.VarianceFactor(x.Eps)
 	}

@@ -110,7 +110,7 @@ func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 	}
 }
 
-func TestRewardVarianceExcludesVarianceOfRandomization(t *testing.T) {
+func TestRewardVarianceExcludesRandomization(t *testing.T) {
 	r := seededRand("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums

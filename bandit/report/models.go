@@ -27,9 +27,10 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the lesson's effect
 }
 
-// models splits a row's models by whether the verdict covers them. A verdict on the reward covers a model if enough
-// rewarded picks on this model agree with the verdict. Any other verdict needs only enough closed picks on the model.
-func (r *Row) models(effects []trial.ModelEffect) Models {
+// splitModels splits a row's models by whether the verdict covers them. A verdict on the reward covers a model if
+// enough rewarded picks on this model agree with the verdict. Any other verdict needs only enough closed picks on the
+// model.
+func (r *Row) splitModels(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0
 	for i := range effects {
@@ -47,7 +48,7 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 			out.Effect, out.Lo, out.Hi, out.Shrunken = new(e.Effect), new(e.Effect-h), new(e.Effect+h), new(e.Shrunken)
 		}
 		m.Effects = append(m.Effects, out)
-		if causal && e.IncludesModel(sign) || !causal && e.SeenClosed() {
+		if causal && e.IncludesModel(sign) || !causal && e.HasEnoughClosedPicks() {
 			m.WithVerdict = append(m.WithVerdict, e.Model)
 		} else {
 			m.WithoutVerdict = append(m.WithoutVerdict, e.Model)
@@ -73,9 +74,9 @@ func (v Verdict) sign() (sign float64, causal bool) {
 
 const listedModels = 4 // most model names in a sentence
 
-// OnModels describes the verdict by model: "proven on A, open on B". The result is "" if neither the reward nor an
-// outcome has a verdict, or if no model is known.
-func (r *Row) OnModels() string {
+// DescribeModels describes the verdict by model: "proven on A, open on B". The result is "" if neither the reward nor
+// an outcome has a verdict, or if no model is known.
+func (r *Row) DescribeModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {
 		word = ""

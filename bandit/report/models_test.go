@@ -36,7 +36,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	c.RaiseMaxima(noon)
 }
 
-func TestRowNamesModelsOfVerdict(t *testing.T) {
+func TestRowNamesVerdictModels(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		rewarded bool
@@ -55,8 +55,8 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 		addModelPicks(r, c, "in@abc", "model-b", tc.picksB, tc.rewarded)
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("in"), Explain: "in"})
 		row := &out.Lessons[0]
-		if got := row.OnModels(); got != tc.text {
-			t.Errorf("%s: OnModels = %q, want %q; verdict %q", tc.name, got, tc.text, row.Verdict)
+		if got := row.DescribeModels(); got != tc.text {
+			t.Errorf("%s: DescribeModels = %q, want %q; verdict %q", tc.name, got, tc.text, row.Verdict)
 		}
 		var table, explained strings.Builder
 		if err := out.Table(&table, report.NarrowWidth); err != nil {

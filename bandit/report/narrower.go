@@ -62,8 +62,8 @@ type AllSessions struct {
 // to be shown.
 const maxDissimilarity = 1.96
 
-// allSessions returns the estimate, or nil while no outcome predicts rewards or every closed pick has a reward.
-func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
+// estimateAllSessions returns the estimate, or nil while no outcome predicts rewards or every closed pick has a reward.
+func (r *Row) estimateAllSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	if s.GG <= 0 || s.N1+s.N0 <= s.M1+s.M0 {
 		return nil
 	}
@@ -81,8 +81,8 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	e, v := s.Effect()
 	h := trial.HalfWidth(s.M1+s.M0, v, trial.LessonTightestAt)
 	a.Effect, a.Lo, a.Hi = new(e), new(e-h), new(e+h)
-	if own := rewarded.variance() / rewarded.count; rewarded.count > 0 && own > 0 {
-		a.Gain = 1 - v/(s.M1+s.M0)/own
+	if rewardedVariance := rewarded.variance() / rewarded.count; rewarded.count > 0 && rewardedVariance > 0 {
+		a.Gain = 1 - v/(s.M1+s.M0)/rewardedVariance
 	}
 	return a
 }

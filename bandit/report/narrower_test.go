@@ -64,7 +64,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 }
 
 // The lesson changes errors only in rewarded sessions, so errors in other sessions do not predict a reward.
-func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
+func TestEstimateIsOffIfOnlyRewardedSessionsChange(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
 		w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: 1}
@@ -91,7 +91,7 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 
 // A pick's centre is its session's predicted reward. The share is 0.64 if the centres are the true expectations, 0.9
 // and 0.1, in two kinds of sessions, and 0 if all centres are equal.
-func TestExplainedShareIsVarianceShareOfCentres(t *testing.T) {
+func TestExplainedShareIsCentreVarianceShare(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64
 		want    float64

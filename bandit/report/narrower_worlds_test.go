@@ -146,7 +146,7 @@ func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
-func numberOfWorlds(byDefault int) int {
+func worldCount(byDefault int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n
 	}
@@ -157,7 +157,7 @@ func numberOfWorlds(byDefault int) int {
 // variance share explained by the facts, minus two points. At most about one interval in twenty ever excludes the true
 // effect. WORLDS=60 gives the figures in docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
-	worlds := numberOfWorlds(2)
+	worlds := worldCount(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
 		var with, without intervalCounts
 		for i := range worlds {
@@ -186,7 +186,7 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 // At most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but does
 // not change the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
-	worlds := numberOfWorlds(2)
+	worlds := worldCount(2)
 	for _, prevents := range []float64{0, 0.3} {
 		for _, share := range []float64{0.05, 0.2, 0.5} {
 			var got intervalCounts

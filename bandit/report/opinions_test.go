@@ -56,7 +56,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 }
 
 // An unknown opinion is ignored.
-func TestOpinionsNeverCountBelowZero(t *testing.T) {
+func TestOpinionsAreNeverNegative(t *testing.T) {
 	var o report.Opinions
 	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
 		o.Add(opinion, 1)

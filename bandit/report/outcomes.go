@@ -72,18 +72,18 @@ type outcomeBars struct {
 	nextClaim float64 // claim if one more lesson had a finding
 }
 
-// outcomeRate is the accepted share of wrong rows among the findings that are not proven.
-const outcomeRate = 0.10
+// findingErrorRate is the accepted share of wrong rows among the findings that are not proven.
+const findingErrorRate = 0.10
 
-// outcomeArm is the minimum number of injected picks, and of withheld picks, for a finding from the interval. With
-// fewer picks, the variance is not known well enough.
-const outcomeArm = 15
+// minFindingPerArm is the minimum number of injected picks, and of withheld picks, for a finding from the interval.
+// With fewer picks, the variance is not known well enough.
+const minFindingPerArm = 15
 
-func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
+func outcomeSums(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
-// claimable reports whether the picks suffice for a finding from the interval.
-func claimable(s sums) bool {
-	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
+// canClaim reports whether the picks suffice for a finding from the interval.
+func canClaim(s sums) bool {
+	return s.hasEnoughPicks() && s.injected >= minFindingPerArm && s.withheld >= minFindingPerArm
 }
 
 // recurrenceShare is the share of the permitted false proofs that goes to the test for lower recurrence (the error that
@@ -110,7 +110,7 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 			tests += 2
 			bars[o].lessons++
 			fewer[o], more[o] = append(fewer[o], s.LogEFewer), append(more[o], s.LogEMore)
-			if picks := sumsOf(s); claimable(picks) {
+			if picks := outcomeSums(s); canClaim(picks) {
 				ps[o] = append(ps[o], picks.pValue())
 			}
 		}
@@ -120,8 +120,8 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	for o := range bars {
 		slices.Sort(ps[o])
 		bar := &bars[o]
-		bar.claim = math.Min(trial.Discoveries(ps[o], bar.lessons, outcomeRate), trial.Alpha)
-		bar.nextClaim = math.Min(trial.NextDiscovery(ps[o], bar.lessons, outcomeRate), trial.Alpha)
+		bar.claim = math.Min(trial.Discoveries(ps[o], bar.lessons, findingErrorRate), trial.Alpha)
+		bar.nextClaim = math.Min(trial.NextDiscovery(ps[o], bar.lessons, findingErrorRate), trial.Alpha)
 		bar.fewer, bar.more = others, others
 		if trial.Outcome(o) == trial.Recurrence {
 			bar.fewer = recurrence
@@ -158,19 +158,19 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 		if s.N1+s.N0 == 0 || o.Logarithmic() && s.Y1+s.Y0 == 0 {
 			continue
 		}
-		all := sumsOf(s)
+		all := outcomeSums(s)
 		x := Outcome{
-			Name: o.String(), NInjected: int64(s.N1), NWithheld: int64(s.N0), Unit: unitOf(o),
-			MeanInjected: meanOf(o, s.Y1, s.N1), MeanWithheld: meanOf(o, s.Y0, s.N0),
+			Name: o.String(), NInjected: int64(s.N1), NWithheld: int64(s.N0), Unit: outcomeUnit(o),
+			MeanInjected: outcomeMean(o, s.Y1, s.N1), MeanWithheld: outcomeMean(o, s.Y0, s.N0),
 			EFewer: math.Min(math.Exp(s.LogEFewer), maxE), EMore: math.Min(math.Exp(s.LogEMore), maxE),
 		}
 		if all.hasEnoughPicks() {
 			e, lo, hi := all.interval(trial.LessonTightestAt)
 			x.Effect, x.Lo, x.Hi = new(inUnit(o, e)), new(inUnit(o, lo)), new(inUnit(o, hi))
 			x.P = new(all.pValue())
-			x.Variance = all.variance() / varianceFactorOf(s)
+			x.Variance = all.variance() / measuredVarianceFactor(s)
 		}
-		x.Verdict = b.finding(r, o, s)
+		x.Verdict = b.outcomeFinding(r, o, s)
 		if x.Verdict == NotProven {
 			x.NeedsPicks = picksNeeded(o, all, b.outcomeBars[o].nextClaim)
 		}
@@ -179,8 +179,8 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
-// varianceFactorOf returns trial.VarianceFactor for the share of picks that were withheld.
-func varianceFactorOf(s *trial.OutcomeStats) float64 {
+// measuredVarianceFactor returns trial.VarianceFactor for the share of picks that were withheld.
+func measuredVarianceFactor(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
 
@@ -195,8 +195,8 @@ func startVariance(o trial.Outcome) float64 {
 	return 0.24
 }
 
-func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
-	all, bar := sumsOf(s), &b.outcomeBars[o]
+func (b *builder) outcomeFinding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
+	all, bar := outcomeSums(s), &b.outcomeBars[o]
 	if !r.SRM.OK {
 		return InvalidAssignment
 	}
@@ -217,7 +217,7 @@ func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Findin
 		return provenPrefix + findingFor(o, -1)
 	case s.LogEMore >= bar.more && e > 0:
 		return provenPrefix + findingFor(o, +1)
-	case claimable(all) && all.pValue() <= bar.claim:
+	case canClaim(all) && all.pValue() <= bar.claim:
 		return findingFor(o, e)
 	case lo >= -materialChange(o) && hi <= materialChange(o):
 		return NoChange
@@ -240,19 +240,19 @@ func findingFor(o trial.Outcome, effect float64) Finding {
 // materialChange returns the smallest change that an operator would act on.
 func materialChange(o trial.Outcome) float64 {
 	if o.Logarithmic() {
-		return trial.EffectOf(10)
+		return trial.EffectFromPercent(10)
 	}
 	return 0.05
 }
 
 // picksNeeded returns how many further picks turn an unchanged effect into a finding, with a p-value up to level.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
-	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))
+	shortfall := max(0, remaining(minFindingPerArm, all.injected), remaining(minFindingPerArm, all.withheld))
 	if !all.hasEnoughPicks() {
-		arm = max(remaining(trial.MinPicks, all.count), remaining(trial.MinPerArm, all.injected), remaining(trial.MinPerArm, all.withheld))
-		return max(arm, 1)
+		shortfall = max(remaining(trial.MinPicks, all.count), remaining(trial.MinPerArm, all.injected), remaining(trial.MinPerArm, all.withheld))
+		return max(shortfall, 1)
 	}
-	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.count), arm, 1)
+	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.count), shortfall, 1)
 }
 
 const (
@@ -261,7 +261,7 @@ const (
 	unitPercent = "percent"
 )
 
-func unitOf(o trial.Outcome) string {
+func outcomeUnit(o trial.Outcome) string {
 	switch {
 	case o.Logarithmic():
 		return unitPercent
@@ -279,23 +279,23 @@ func inUnit(o trial.Outcome, effect float64) float64 {
 	return effect
 }
 
-func meanOf(o trial.Outcome, sum, n float64) *float64 {
+func outcomeMean(o trial.Outcome, sum, n float64) *float64 {
 	m := mean(sum, n)
 	if m != nil && o.Logarithmic() {
-		return new(trial.CountOf(*m))
+		return new(trial.CountFromValue(*m))
 	}
 	return m
 }
 
-// guardedRises returns the findings that an outcome listed in report.guardrails rises with the lesson, joined by
+// guardrailFindings returns the findings that an outcome listed in report.guardrails rises with the lesson, joined by
 // commas.
-func (r *Row) guardedRises(guarded []string) string {
+func (r *Row) guardrailFindings(guardrails []string) string {
 	var out []string
 	for i := range r.Outcomes {
 		x := &r.Outcomes[i]
-		f := strings.TrimPrefix(string(x.Verdict), provenPrefix)
-		if x.Verdict.Direction() > 0 && slices.Contains(guarded, x.Name) && !slices.Contains(out, f) {
-			out = append(out, f)
+		finding := strings.TrimPrefix(string(x.Verdict), provenPrefix)
+		if x.Verdict.Direction() > 0 && slices.Contains(guardrails, x.Name) && !slices.Contains(out, finding) {
+			out = append(out, finding)
 		}
 	}
 	return strings.Join(out, ", ")

@@ -166,7 +166,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 
 // The test for lower recurrence gets most of the permitted false proofs. An e-value of 600 therefore proves lower
 // recurrence, but not fewer errors.
-func TestOutcomesShareOneErrorBudget(t *testing.T) {
+func TestRecurrenceNeedsLessEvidenceThanErrors(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
 	for i := range names {
@@ -207,7 +207,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 }
 
 // An effect between 0 and the material change needs a narrower interval than effect 0.
-func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
+func TestNeededOutcomePicksSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	open := 0
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {

@@ -15,15 +15,15 @@ import (
 )
 
 type preventionWorld struct {
-	r          *rand.Rand
-	eps        float64
-	lessons    []report.Lesson
-	base       []float64           // probability that the error recurs without the lesson
-	reductions []float64           // reduction in this probability
-	gains      []float64           // increase in the success rate
-	waiting    []*trial.Assignment // open sessions, with one pick each
-	count      *trial.Counters
-	n          int
+	r            *rand.Rand
+	eps          float64
+	lessons      []report.Lesson
+	base         []float64           // probability that the error recurs without the lesson
+	reductions   []float64           // reduction in this probability
+	gains        []float64           // increase in the success rate
+	waiting      []*trial.Assignment // open sessions, with one pick each
+	count        *trial.Counters
+	sessionCount int
 }
 
 // openPicks is the number of open sessions, with one pick each.
@@ -46,8 +46,8 @@ func newPreventionWorld(seed string, lessons int, reductions []float64, eps floa
 
 // pick closes the oldest session if more than openPicks are open.
 func (w *preventionWorld) pick(j int) {
-	w.n++
-	name := strconv.Itoa(w.n)
+	w.sessionCount++
+	name := strconv.Itoa(w.sessionCount)
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	k := w.lessons[j].Arm
 	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, Centre: 0.5})

@@ -11,16 +11,16 @@ import (
 // plannedTrials returns all planned trials, including the trials for listed lessons without a rewarded session.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
-	known := map[[2]string]bool{}
+	withEntries := map[[2]string]bool{}
 	for _, l := range b.in.Counters.Evaluations() {
-		known[[2]string{string(l.Arm), l.Trial}] = true
-		all = append(all, plannedTrialOf(l))
+		withEntries[[2]string{string(l.Arm), l.Trial}] = true
+		all = append(all, newPlannedTrial(l))
 	}
 	for _, l := range rows {
-		if l.Trial == "" || known[[2]string{string(l.Arm), l.Trial}] {
+		if l.Trial == "" || withEntries[[2]string{string(l.Arm), l.Trial}] {
 			continue
 		}
-		all = append(all, plannedTrialOf(trial.NewEvaluation(l.Arm, l.Trial)))
+		all = append(all, newPlannedTrial(trial.NewEvaluation(l.Arm, l.Trial)))
 	}
 	sum := PlannedTrials{Planned: len(all), Level: trial.DiscoveryRate}
 	var ps []float64
@@ -45,7 +45,7 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 	return out, sum
 }
 
-func plannedTrialOf(l trial.Evaluation) PlannedTrial {
+func newPlannedTrial(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Evaluated: l.Evaluated,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
@@ -107,7 +107,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 // picksToEvaluation returns the number of picks until the evaluation, or 0 if no planned trial is running.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
-	if pos < 0 || r.Trial != running {
+	if pos < 0 || r.Trial != trialRunning {
 		return 0
 	}
 	return max(0, r.PlannedTrials[pos].Planned-r.PlannedTrials[pos].Rewarded)
@@ -118,7 +118,7 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 	switch {
 	case l.Epsilon <= 0:
 	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).TrialEnded:
-		r.Trial = running
+		r.Trial = trialRunning
 	case l.Trial != "":
 		r.Trial = "ended"
 	default:

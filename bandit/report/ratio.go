@@ -16,9 +16,9 @@ const (
 	alarmRate = 0.05
 	// maxE bounds e-values for printing.
 	maxE = 1e12
-	// concentration is the sum of the two parameters of the Beta distribution in shareLogE. With this sum, the test is
-	// most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
-	concentration = 100
+	// betaConcentration is the sum of the two parameters of the Beta distribution in shareLogE. With this sum, the test
+	// is most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
+	betaConcentration = 100
 )
 
 // shareLogE returns the log e-value for k in n sessions, against the hypothesis that each session belongs to the k with
@@ -35,7 +35,7 @@ func shareLogE(k, n int64, p float64) float64 {
 		}
 		return 0
 	}
-	a, b := concentration*p, concentration*(1-p)
+	a, b := betaConcentration*p, betaConcentration*(1-p)
 	x, y := float64(k), float64(n-k)
 	return logBeta(a+x, b+y) - logBeta(a, b) - x*math.Log(p) - y*math.Log1p(-p)
 }
@@ -114,7 +114,7 @@ func lateLogE(strata []trial.Stratum) float64 {
 // rewardedLogEs tests whether the lesson is withheld in the assigned share (Eps) of the sessions with a reward at
 // close, and of the other sessions.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
-	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
+	rewarded0, rewarded1 := s.RewardedAtCloseInArm(0), s.RewardedAtCloseInArm(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
@@ -132,9 +132,9 @@ func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundStrata returns the strata in which the assigned share of sessions is withheld. A faulty assignment invalidates
+// validStrata returns the strata in which the assigned share of sessions is withheld. A faulty assignment invalidates
 // only its lesson, not the reporting of all sessions.
-func soundStrata(strata []trial.Stratum) []trial.Stratum {
+func validStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
 	})
@@ -163,7 +163,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
 		weight := float64(s.Assigned[0] + s.Assigned[1])
-		lowest, highest := bounds(s)
+		lowest, highest := stratumBounds(s)
 		l, h, n = l+weight*lowest, h+weight*highest, n+weight
 	}
 	if n == 0 || l == -n && h == n { // the counts permit every effect
@@ -172,11 +172,11 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	return new(l / n), new(h / n)
 }
 
-// bounds returns worstCase for one stratum.
-func bounds(s trial.Stratum) (lo, hi float64) {
+// stratumBounds returns worstCase for one stratum.
+func stratumBounds(s trial.Stratum) (lo, hi float64) {
 	var lowest, highest [2]float64 // bounds on the mean reward, per arm
 	for arm := range 2 {
-		rewarded := float64(s.RewardedOn(arm))
+		rewarded := float64(s.RewardedInArm(arm))
 		n := math.Max(float64(s.Assigned[arm]), rewarded)
 		lowest[arm], highest[arm] = 0, 1
 		if n > 0 {

@@ -30,15 +30,19 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 	return false
 }
 
-// singleAlarm and alarmOf200 are log alarm thresholds for reports with one and with 200 lessons. The latter has 402
-// checks: two for each lesson and two for all sessions.
-var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // test constants
+// singleAlarm and alarmFor200Lessons are log alarm thresholds for reports with one and with 200 lessons. The latter has
+// 402 checks: two for each lesson and two for all sessions.
+var singleAlarm, alarmFor200Lessons = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // test constants
 
-// srmFails reports whether the withheld share deviates too far from the propensity.
-func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) >= singleAlarm }
+// isShareImbalanced reports whether the withheld share deviates too far from the propensity.
+func isShareImbalanced(s trial.Stratum) bool {
+	return assignmentLogE([]trial.Stratum{s}) >= singleAlarm
+}
 
-// reportingFails reports whether the shares of rewarded sessions differ too much.
-func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
+// isReportingImbalanced reports whether the shares of rewarded sessions differ too much.
+func isReportingImbalanced(s trial.Stratum) bool {
+	return reportingLogE([]trial.Stratum{s}) >= singleAlarm
+}
 
 // assertShare fails the test unless at least the share atLeast of the calls returns true.
 func assertShare(t *testing.T, subject string, runs int, atLeast float64, run func() bool) {
@@ -58,14 +62,14 @@ func assertShare(t *testing.T, subject string, runs int, atLeast float64, run fu
 
 func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seededRand("broken")
-	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
-	assertShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	assertShare(t, "60% injected rewarded, 40% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	assertShare(t, "40% injected rewarded, 60% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	assertShare(t, "60% injected rewarded, 40% withheld, trial with 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	assertShare(t, "60% control rewarded, 40% treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	assertShare(t, "60% control rewarded, 40% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	assertShare(t, "40% control rewarded, 60% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, isShareImbalanced) })
+	assertShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, isShareImbalanced) })
+	assertShare(t, "60% injected rewarded, 40% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, isReportingImbalanced) })
+	assertShare(t, "40% injected rewarded, 60% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, isReportingImbalanced) })
+	assertShare(t, "60% injected rewarded, 40% withheld, trial with 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, isReportingImbalanced) })
+	assertShare(t, "60% control rewarded, 40% treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, isReportingImbalanced) })
+	assertShare(t, "60% control rewarded, 40% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, isReportingImbalanced) })
+	assertShare(t, "40% control rewarded, 60% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, isReportingImbalanced) })
 }
 
 // reportingFailsAtAnyTime checks the reporting after every 20 sessions. Each session has one to three picks, and 5% are
@@ -125,7 +129,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
-		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
+		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return isShareImbalanced(s) || isReportingImbalanced(s) }) {
 			t.Errorf("run %d, epsilon %v, rewarded share %v: SRM or reporting check failed, want both passed", run, eps, rewarded)
 		}
 	}
@@ -136,12 +140,12 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
-	if reportingFails(s) {
-		t.Error("equal tier shares: reportingFails = true, want false")
+	if isReportingImbalanced(s) {
+		t.Error("equal tier shares: isReportingImbalanced = true, want false")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
-	if !reportingFails(s) {
-		t.Error("unequal tier shares: reportingFails = false, want true")
+	if !isReportingImbalanced(s) {
+		t.Error("unequal tier shares: isReportingImbalanced = false, want true")
 	}
 }
 
@@ -166,7 +170,7 @@ func TestStrataAreNotPooled(t *testing.T) {
 }
 
 // The mean over all outcomes of n random assignments is 1.
-func TestRatioIsAnEValue(t *testing.T) {
+func TestShareLogEIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")
 		p := rapid.Float64Range(0.01, 0.99).Draw(t, "p")

@@ -67,7 +67,7 @@ type OpenSessions struct {
 func (o *OpenSessions) String() string {
 	bound, verb := "", "sessions are open and do not count yet."
 	if o.IsLowerBound && o.Sessions == 0 {
-		return "It is not known how many sessions are open, because other tenants have too many open sessions." + o.closes()
+		return "It is not known how many sessions are open, because other tenants have too many open sessions." + o.closingSentence()
 	}
 	if o.IsLowerBound {
 		bound = "More than "
@@ -79,14 +79,14 @@ func (o *OpenSessions) String() string {
 	if o.Inserted > 0 {
 		text += fmt.Sprintf(" Sessions with an inserted lesson: %d.", o.Inserted)
 	}
-	text += o.closes()
+	text += o.closingSentence()
 	if o.NTreated+o.NControl > 0 {
 		text += fmt.Sprintf(" Provisional: %d rewarded with a match, including %d control.", o.NTreated+o.NControl, o.NControl)
 	}
 	return text
 }
 
-func (o *OpenSessions) closes() string {
+func (o *OpenSessions) closingSentence() string {
 	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
 		return fmt.Sprintf(" A session counts at the age reward.close_after (%s).", age)

@@ -39,7 +39,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		if tc.others > 0 {
 			addArmSessions(counters, "others", armSessions{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
+		r := lessonARow(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
 		if !slices.Equal(r.Speedups, tc.want) {
 			t.Errorf("%s: Speedups = %q, want %q", name, r.Speedups, tc.want)
 		}
@@ -50,7 +50,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	}
 	old := bandit.New()
 	addArmSessions(old, "a", armSessions{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
+	r := lessonARow(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Speedups, []string{"more traffic"}) {
 		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Speedups = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
 	}
@@ -62,7 +62,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 		c := bandit.New()
 		addArmSessions(c, "a", armSessions{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArmSessions(c, "a", armSessions{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
+		r := lessonARow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}
@@ -70,14 +70,14 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 }
 
 // Before the first injection, the row has the lesson's size in tokens.
-func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
+func TestInjectionCostUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
-	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
+	if r := lessonARow(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 5, unrewarded1: 10})
-	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
+	if r := lessonARow(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
@@ -96,22 +96,22 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0, n1: 10, y1: 0.5})
-	if r := rowOfLessonA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
+	if r := lessonARow(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
 		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only the mean 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n0: 1, y0: 1})
-	if r := rowOfLessonA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
+	if r := lessonARow(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("withheld once: LOODelta = %v, LOOGap = %v, want -0.5 and nil", r.LOODelta, r.LOOGap)
 	}
 }
 
-func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
+func TestWindowIncludesWholeFirstDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // injected and withheld sessions today, yesterday, and so on
 		addArmSessions(c, "a", armSessions{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
-		r := rowOfLessonA(t, c, func(in *report.Input) { in.Window = window })
+		r := lessonARow(t, c, func(in *report.Input) { in.Window = window })
 		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
 			t.Errorf("window %v: NInjected = %d, NWithheld = %d, Rewarded = %d, want %d, %d, %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
@@ -132,12 +132,12 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 }
 
 // A single lesson's check fails at e-value 1,000. 200 lessons have 402 checks, and the threshold 8,040.
-func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
+func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, so the e-value is about 5,000.
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // as many control sessions as expected
-	single := rowOfLessonA(t, c)
+	single := lessonARow(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
 		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value from 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
 	}
@@ -148,7 +148,7 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 		slugs = append(slugs, slug)
 	}
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 105, y0: 0.5})
-	if r := rowOfLessonA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
+	if r := lessonARow(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
 		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, single.SRM.EValue)
 	}
 	if r := report.Build(newInput(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
@@ -157,7 +157,7 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 }
 
 // A lesson that only matched has no row.
-func TestUnlistedLessonKeepsItsRowIfPicked(t *testing.T) {
+func TestPickedUnlistedLessonKeepsRow(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "rewarded", armSessions{eps: 0.2, n1: 1})
 	addArmSessions(c, "unrewarded", armSessions{eps: 0.2, unrewarded0: 1})

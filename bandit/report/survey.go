@@ -105,8 +105,8 @@ func (s *Survey) addReward(slug string, y float64, injected bool) {
 	arm[min(int(y*10), 9)]++
 }
 
-func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
-	z, ok := trial.Z(r, injected, eps)
+func (s *Survey) addCentred(a *trial.Assignment, slug string, centredReward float64, injected bool, eps float64) {
+	z, ok := trial.Z(centredReward, injected, eps)
 	if !ok {
 		return
 	}
@@ -173,13 +173,13 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 
 // shrink moves one lesson's effects towards the mean over the cells in list (indices into cells). The fewer differences
 // between the cells exceed chance, the closer the effects move.
-func shrink(cells []Cell, variances []float64, list []int) {
-	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
-	for i, cell := range list {
+func shrink(cells []Cell, variances []float64, cellIndices []int) {
+	effects, ownVariances := make([]float64, len(cellIndices)), make([]float64, len(cellIndices))
+	for i, cell := range cellIndices {
 		effects[i], ownVariances[i] = cells[cell].Effect, variances[cell]
 	}
 	mean, between := trial.BetweenVariance(effects, ownVariances)
-	for i, cell := range list {
+	for i, cell := range cellIndices {
 		weight := between / (between + ownVariances[i])
 		cells[cell].Shrunken = weight*effects[i] + (1-weight)*mean
 	}

@@ -41,7 +41,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(
-			cmp.Compare(rank(x), rank(y)), cmp.Compare(sortValue(y), sortValue(x)),
+			cmp.Compare(rowRank(x), rowRank(y)), cmp.Compare(sortValue(y), sortValue(x)),
 			cmp.Compare(x.Slug, y.Slug),
 		)
 	})
@@ -103,8 +103,8 @@ func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 	}
 }
 
-// rank puts rows with an effect first, and invalid rows last.
-func rank(r Row) int {
+// rowRank puts rows with an effect first, and invalid rows last.
+func rowRank(r Row) int {
 	switch {
 	case r.Verdict == Invalid:
 		return 2
@@ -254,7 +254,7 @@ func (t table) notes(r Row) {
 	if otherText != "" {
 		notes = append(notes, otherText)
 	}
-	if text := r.OnModels(); text != "" && len(r.Models.WithoutVerdict) > 0 {
+	if text := r.DescribeModels(); text != "" && len(r.Models.WithoutVerdict) > 0 {
 		notes = append(notes, text)
 	}
 	if r.Guardrail != "" {
@@ -302,7 +302,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, r.AfterTrial)
 	}
 	switch r.Trial {
-	case running:
+	case trialRunning:
 		notes = append(notes, "in trial")
 	case "reached":
 		notes = append(notes, "the trial is over: the interval has the requested width")
@@ -336,7 +336,7 @@ func (t table) list(notes []string) {
 
 func (t table) advices(rows []Row) {
 	for _, a := range Advices() {
-		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.harmedAsPresented()) }) {
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.isHarmfulOldPresentation()) }) {
 			t.sentence("%s: %s", a.Verdict, a.Text)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
 
-func inputOfAllRows() report.Input {
+func allRowsInput() report.Input {
 	c := bandit.New()
 	addArmSessions(c, "verify-page-id", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
 	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
@@ -47,11 +47,11 @@ func fullTable(t *testing.T, r report.Report) string {
 }
 
 func TestTableGolden(t *testing.T) {
-	whatIf := inputOfAllRows()
+	whatIf := allRowsInput()
 	whatIf.WhatIf, whatIf.Window, whatIf.Provisional = 0.5, 14*24*3600e9, true
 	whatIf.OtherDefinitions = []report.DefinitionCount{{"user>verifier@1h0m0s", 1204}}
 	for name, r := range map[string]report.Report{
-		"table.txt": report.Build(inputOfAllRows()), "table-what-if.txt": report.Build(whatIf),
+		"table.txt": report.Build(allRowsInput()), "table-what-if.txt": report.Build(whatIf),
 		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": reportWithAlarms(),
 	} {
 		got := fullTable(t, r)
@@ -103,7 +103,7 @@ func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 }
 
 func reportWithAlarms() report.Report {
-	r := report.Build(inputOfAllRows())
+	r := report.Build(allRowsInput())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
 	r.PlannedTrials = report.PlannedTrials{Planned: 4, Evaluated: 2, Proven: 1}
@@ -135,7 +135,7 @@ func reportWithAlarms() report.Report {
 
 // A narrow table has no plot, but all numbers.
 func TestTableFits80Columns(t *testing.T) {
-	in := inputOfAllRows()
+	in := allRowsInput()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
 	in.OtherDefinitions = []report.DefinitionCount{{"user>verifier@1h0m0s", 1204}}
 	in.RewardDefinition = strings.Repeat("user>verifier ", 20)
@@ -174,7 +174,7 @@ func TestTableFits80Columns(t *testing.T) {
 
 // Control characters in a slug become spaces.
 func TestTableShowsFullEscapedSlugs(t *testing.T) {
-	r := report.Build(inputOfAllRows())
+	r := report.Build(allRowsInput())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
 	got := fullTable(t, r)
 	for _, want := range []string{"needs-a-line-of-its-own-v2\n", "evil [2J gnp.exe"} {
@@ -185,8 +185,8 @@ func TestTableShowsFullEscapedSlugs(t *testing.T) {
 }
 
 // The rows state why they get no more picks.
-func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
-	r := report.Build(inputOfAllRows())
+func TestOldTextRowsHaveNoForecast(t *testing.T) {
+	r := report.Build(allRowsInput())
 	r.Lessons = r.Lessons[:2]
 	for i, state := range []string{"edited", "removed"} {
 		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].RetireReason = state, 100, ""
@@ -202,7 +202,7 @@ type failingWriter struct{}
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableReturnsWriteError(t *testing.T) {
-	if err := report.Build(inputOfAllRows()).Table(failingWriter{}, report.FullWidth); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := report.Build(allRowsInput()).Table(failingWriter{}, report.FullWidth); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Errorf(`err = %v, want "the pipe is closed"`, err)
 	}
 }

@@ -132,7 +132,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 }
 
 // A lesson without sessions also has an explanation.
-func TestExplanationShowsNumbersOfRow(t *testing.T) {
+func TestExplanationShowsRowNumbers(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 130, 100)
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))

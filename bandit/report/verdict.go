@@ -40,7 +40,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if v := r.trialVerdict(); v == TrialHelps || v == TrialHarms {
 		return v
 	}
-	all := sumsOfArm(s)
+	all := armSums(s)
 	up, down := maxDistances(s)
 	switch bar := -math.Log(b.claimBar); {
 	case b.claimBar <= 0, up >= bar && down >= bar: // the effect's sign has changed
@@ -52,7 +52,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if s.Maxima.NoEffectAt > 0 {
 		return NoEffect
 	}
-	if _, lo, hi := all.interval(trial.LessonTightestAt); verdictOfInterval(lo, hi) == NoEffect {
+	if _, lo, hi := all.interval(trial.LessonTightestAt); intervalVerdict(lo, hi) == NoEffect {
 		return NoEffect
 	}
 	return Unproven
@@ -62,7 +62,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 // because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
 	up, down = s.Maxima.MaxAbove, s.Maxima.MaxBelow
-	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
+	if all := armSums(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
 		distance := -math.Log(math.Max(all.pValue(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, distance)
@@ -98,7 +98,7 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if sumsOfArm(s).hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
+		if armSums(s).hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
 			up, down := maxDistances(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
@@ -129,7 +129,7 @@ func (r *Row) note(s trial.Stats) string {
 	case LikelyHelps, LikelyHarms:
 		return "by the chooser's model, not by the holdout"
 	case Benched:
-		if r.Trial == running {
+		if r.Trial == trialRunning {
 			return "the chooser expects harm; the trial continues"
 		}
 		return "the chooser expects harm and only probes it"
@@ -188,7 +188,7 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 		return "expired"
 	case l.Superseded:
 		return "superseded"
-	case r.Trial == running: // retiring would end the trial without a result
+	case r.Trial == trialRunning: // retiring would end the trial without a result
 		return ""
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
@@ -213,8 +213,8 @@ func (b *builder) benchedSince(l Lesson) bool {
 	return true
 }
 
-// verdictOfInterval returns the verdict that an interval permits without a correction for multiple tests.
-func verdictOfInterval(lo, hi float64) Verdict {
+// intervalVerdict returns the verdict that an interval permits without a correction for multiple tests.
+func intervalVerdict(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:
 		return Helps

@@ -146,8 +146,8 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// PickOf returns the pick with an arm: one lesson text or one section version.
-func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
+// PickByArm returns the pick with an arm: one lesson text or one section version.
+func (a *Assignment) PickByArm(arm Arm) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Arm == arm }); i >= 0 {
 		return a.Picks[i], true
 	}
@@ -179,7 +179,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 		base, other = b, a
 	}
 	out := base.Clone()
-	out.Matched, out.Picks = unionOf(base, other)
+	out.Matched, out.Picks = mergeMatchesAndPicks(base, other)
 	if out.Category == "" {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
@@ -189,8 +189,8 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	*a = out
 }
 
-// unionOf joins the matches and picks. For a lesson in both copies, first wins.
-func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
+// mergeMatchesAndPicks joins the matches and picks. For a lesson in both copies, first wins.
+func mergeMatchesAndPicks(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {
 		if !slices.ContainsFunc(matched, func(x Match) bool { return x.Arm.Slug() == m.Arm.Slug() }) {

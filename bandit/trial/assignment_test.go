@@ -41,7 +41,7 @@ func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	}
 }
 
-func TestSlugOfArmHasNoHash(t *testing.T) {
+func TestArmSlugHasNoHash(t *testing.T) {
 	for arm, want := range map[trial.Arm]string{"a@0123456789ab": "a", "a@1.caution": "a", "a@b@1": "a@b", "@1": "", "a": "a", "": "", trial.LoopArm: "loop-warning"} {
 		if got := arm.Slug(); got != want {
 			t.Errorf("%q.Slug() = %q, want %q", arm, got, want)
@@ -50,7 +50,7 @@ func TestSlugOfArmHasNoHash(t *testing.T) {
 }
 
 // The frequency is over all sessions, also control sessions.
-func TestPropensityIsFrequencyOfInjection(t *testing.T) {
+func TestPropensityIsInjectionFrequency(t *testing.T) {
 	const sessions = 20_000
 	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
 		injected, withheld, p := 0.0, 0.0, math.NaN()
@@ -104,7 +104,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 }
 
 // The merged assignment has the decisions from both replicas.
-func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
+func TestSymmetricMergeKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
@@ -165,7 +165,7 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 }
 
 // The copies have different texts for one lesson.
-func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
+func TestMergeKeepsEarlierLessonText(t *testing.T) {
 	newAssignment := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
 	}
@@ -181,7 +181,7 @@ func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 }
 
 // A measured section is a part of a rules file. A session with such a section is not compared: treated against control.
-func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
+func TestMeasuredSectionSessionCountsOnlyForArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
 		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, Centre: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}

@@ -7,7 +7,7 @@ import (
 )
 
 // The agent or the model may contain the separator.
-func TestNameWithSeparatorStaysOnePartOfCategory(t *testing.T) {
+func TestNameWithSeparatorStaysOneCategoryPart(t *testing.T) {
 	for _, tc := range []struct{ category, agent, model, length string }{
 		{trial.Category("coder", "gpt", "m"), "coder", "gpt", "m"},
 		{trial.Category("a|b", "gpt", "m"), "a_b", "gpt", "m"},

@@ -44,7 +44,7 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 }
 
 // Some hashes withhold each lesson in the right share of sessions, but correlate between lessons.
-func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
+func TestLessonCoinsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)
 	for s := range names {

@@ -87,7 +87,7 @@ func TestContributionMatchesFormulas(t *testing.T) {
 	}
 }
 
-func TestControlSessionsCountMatches(t *testing.T) {
+func TestMatchesInControlSessionsAreCounted(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Centre: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", MatchEffect: -0.1}, {Arm: "b@1", MatchEffect: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if deltaValue(ds, "a@1", "nu", 7) != 1 {
@@ -108,7 +108,7 @@ func TestControlSessionsCountMatches(t *testing.T) {
 
 // A pick with epsilon 0 or 1 adds nothing to the comparison (fields n, z and zz) or to the e-values (fields w+1 to
 // w-6).
-func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
+func TestUnrandomizedPickAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
 		a.ControlP = eps
@@ -128,7 +128,7 @@ func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	}
 }
 
-func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
+func TestClosingDeltasCountMatchesPicksAndTokens(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.ClosingDeltas()
 	type counter struct {

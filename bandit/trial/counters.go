@@ -66,7 +66,7 @@ func ScopePrefixLen(ds []Delta) int {
 
 // addScope adds deltas to the scope's sums, and to the sums shared by all scopes.
 func (c *Counters) addScope(name string, ds []Delta) {
-	s := c.sumsOf(name, true)
+	s := c.scopeSums(name, true)
 	var betsChanged, pooled bool
 	var named []string // models
 	var pool [OutcomeCount][poolSumCount]int64
@@ -124,15 +124,15 @@ func (c *Counters) MergeMaxima(maxima []Delta) {
 	}
 }
 
-func (c *Counters) sumsOf(name string, create bool) *sums {
+func (c *Counters) scopeSums(name string, create bool) *sums {
 	if name == "" {
 		return c.global
 	}
-	return entryOf(&c.mu, c.arms, Arm(name), create)
+	return getOrAdd(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf returns an entry in a map that only grows, and adds a missing entry if create is true.
-func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
+// getOrAdd returns an entry in a map that only grows, and adds a missing entry if create is true.
+func getOrAdd[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]
 	mu.RUnlock()
@@ -193,7 +193,7 @@ func (c *Counters) Inherit(from *Counters) {
 		if narrowest == 0 {
 			continue
 		}
-		s := c.sumsOf(string(k), true)
+		s := c.scopeSums(string(k), true)
 		s.mu.Lock()
 		s.narrowest = narrowest
 		s.mu.Unlock()
@@ -201,7 +201,7 @@ func (c *Counters) Inherit(from *Counters) {
 }
 
 func (c *Counters) addEntries(scope string, ds []Delta) {
-	t := entryOf(&c.mu, c.planned, scope, true)
+	t := getOrAdd(&c.mu, c.planned, scope, true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range ds {

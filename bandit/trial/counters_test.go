@@ -120,11 +120,11 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
 		t.Errorf("Stats(in@1) = %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
 	}
-	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
+	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedInArm(1) != 1 {
 		t.Errorf("Strata = %+v, want one with Eps = 0.2, one injected pick and one injected tier 2 reward", s.Strata)
 	}
-	if math.Abs(s.Recent-0.5) > 1e-9 {
-		t.Errorf("one pick in two days: Recent = %v, want 0.5", s.Recent)
+	if math.Abs(s.RecentPerDay-0.5) > 1e-9 {
+		t.Errorf("one pick in two days: Recent = %v, want 0.5", s.RecentPerDay)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
 		t.Errorf("Global = %+v, want All.Rewarded, All.SumY and Days[0].S1 = 1, and one treated session", g)
@@ -136,7 +136,7 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 	}
 }
 
-func TestSpentCountsTokensByArm(t *testing.T) {
+func TestSpentSumsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
 	c.Add(a.CostDeltas(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
@@ -190,7 +190,7 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 			k.Add(append(a.ClosingDeltas(), a.Contribution(1, 1)...))
 		}
 		k.Advance(tc.today)
-		if got := k.Stats("a@1").Recent; math.Abs(got-tc.recent) > 1e-9 {
+		if got := k.Stats("a@1").RecentPerDay; math.Abs(got-tc.recent) > 1e-9 {
 			t.Errorf("%+v: Recent = %v, want %v", tc, got, tc.recent)
 		}
 		if got := k.ClosedPerDay(tc.today); math.Abs(got-tc.closed) > 1e-9 {
@@ -204,12 +204,12 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 			t.Errorf("Day(%v) = %d, want %d", at, got, want)
 		}
 	}
-	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
-		t.Errorf("empty counters: Recent = %v, want 0", never.Stats("a@1").Recent)
+	if never := trial.NewCounters(); never.Stats("a@1").RecentPerDay != 0 {
+		t.Errorf("empty counters: Recent = %v, want 0", never.Stats("a@1").RecentPerDay)
 	}
 	undated := trial.NewCounters() // without a day
 	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
-	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
+	if got := undated.Stats("a@1").RecentPerDay; math.Abs(got-1.0/28) > 1e-9 {
 		t.Errorf("sessions without a day: Recent = %v, want 1/28", got)
 	}
 }
@@ -224,8 +224,8 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
 		for subject, x := range map[string]float64{
 			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
-			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
-			"told by tier": float64(s.Strata[0].RewardedOn(1)), "stratum rewards": s.Strata[0].Y[1],
+			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.RecentPerDay, "assigned": float64(s.Strata[0].Assigned[1]),
+			"told by tier": float64(s.Strata[0].RewardedInArm(1)), "stratum rewards": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
 				t.Errorf("correction without its original: %s = %v, want 0", subject, x)
@@ -247,7 +247,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 }
 
 // A correction, a negated contribution, lowers the counts.
-func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
+func TestCorrectionsReduceRewardAndClosedCounts(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {

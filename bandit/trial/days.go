@@ -17,8 +17,8 @@ func (c *Counters) Advance(day int32) {
 	c.day = day
 }
 
-// ClosedPerDay returns the tenant's mean number of closed sessions per day, over the rateWindow days up to day. Days
-// before the first closed session do not count.
+// ClosedPerDay returns the tenant's mean number of closed sessions per day, over the rateWindowDays days up to day.
+// Days before the first closed session do not count.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()
@@ -28,7 +28,7 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 	var b Row
 	for it := g.rows; it.Next(&b); {
 		at := int32(b.At) //nolint:gosec // a day number fits in an int32
-		if b.Group == rowDays && at > day-rateWindow && at <= day && b.Values[iClosed] > 0 {
+		if b.Group == rowDays && at > day-rateWindowDays && at <= day && b.Values[iClosed] > 0 {
 			first = min(first, at)
 			n += b.Values[iClosed]
 		}

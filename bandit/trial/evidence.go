@@ -9,9 +9,9 @@ import (
 // z at each pick; a large final stake is evidence. An e-value is the mean stake over the bets of all sizes.
 const betCount = 6
 
-// lambda returns the k-th bet size; larger sizes find larger effects sooner. The cap keeps 1 + lambda z positive for
+// betSize returns the k-th bet size; larger sizes find larger effects sooner. The cap keeps 1 + lambda z positive for
 // every reward, because |z| is below 0.95 / min(eps, 1-eps).
-func lambda(k int, eps float64) float64 {
+func betSize(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 

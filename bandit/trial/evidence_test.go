@@ -29,7 +29,7 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 
 // The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
 // evidence for harm has 1 - l z. A bet size is at most 0.9 times the smaller assignment probability.
-func TestEvidenceIsMeanProductOfBets(t *testing.T) {
+func TestEvidenceIsMeanBetProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
 		var bets [2][6]float64 // products by bet size
@@ -91,7 +91,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 }
 
 // Evidence for harm does not set ProvenAt.
-func TestTimeOfProofIsRecordedOnce(t *testing.T) {
+func TestProofTimeIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
 		c.Add(sessionWithPick(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))

@@ -8,7 +8,7 @@ import (
 )
 
 // The first reason counts. A missing or newer reason counts as unknown.
-func TestExcludedSessionCountsItsReason(t *testing.T) {
+func TestExcludedSessionCountsReason(t *testing.T) {
 	read := func(text string) (a trial.Assignment) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	slices.Sort(changed)
 	var dst []Delta
 	for _, k := range changed {
-		dst = c.sumsOf(string(k), true).raiseEValues(dst, k, now)
+		dst = c.scopeSums(string(k), true).raiseEValues(dst, k, now)
 	}
 	return dst
 }
@@ -37,7 +37,7 @@ func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	defer s.mu.Unlock()
 	dst = s.raise(dst, k, fEmaxUp, Fixed(logE(s.betsOnHelp())))
 	dst = s.raise(dst, k, fEmaxDown, Fixed(logE(s.betsOnHarm())))
-	return s.markConcluded(s.markProven(dst, k, now), k, now)
+	return s.recordConclusion(s.recordProof(dst, k, now), k, now)
 }
 
 // raise raises a running maximum to v. The caller holds mu.
@@ -50,10 +50,10 @@ func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 	return append(dst, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markConcluded records the interval's largest distance from 0 so far, and the first time that the interval lay within
-// MaterialEffect of 0. After a conclusion fewer picks are withheld, so the interval widens again; the earlier interval
-// stays valid. The caller holds mu.
-func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
+// recordConclusion records the interval's largest distance from 0 so far, and the first time that the interval lay
+// within MaterialEffect of 0. After a conclusion fewer picks are withheld, so the interval widens again; the earlier
+// interval stays valid. The caller holds mu.
+func (s *sums) recordConclusion(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
 	injected, withheld := fromFixed(overall[iM1]), fromFixed(overall[iM0])
@@ -79,9 +79,9 @@ func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 // withheld from a fifth of its sessions.
 const provenEValue = 20
 
-// markProven records when an arm reached provenEValue. The time is never removed, because the evidence stays valid. The
-// caller holds mu.
-func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
+// recordProof records when an arm reached provenEValue. The time is never removed, because the evidence stays valid.
+// The caller holds mu.
+func (s *sums) recordProof(dst []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenEValue) {
 		return dst
 	}

@@ -121,15 +121,15 @@ func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
 
-// SeenClosed reports whether the lesson has enough closed picks on the model for findings about outcomes.
-func (e *ModelEffect) SeenClosed() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
+// HasEnoughClosedPicks reports whether the lesson has enough closed picks on the model for findings about outcomes.
+func (e *ModelEffect) HasEnoughClosedPicks() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
 // Models returns an arm's effects by model, most picks first. Each effect is shrunk by a normal prior around the
 // lesson's effect. The prior variance is the variance between the models beyond chance. The lesson's squared effect
 // enters this variance as one more observation, because the effect on a single model does not show how much models
 // differ.
 func (c *Counters) Models(k Arm) []ModelEffect {
-	s := c.sumsOf(string(k), false)
+	s := c.scopeSums(string(k), false)
 	if k == "" || s == nil {
 		return nil
 	}
@@ -173,14 +173,14 @@ func (s *sums) modelEffects() []ModelEffect {
 	}
 	if len(effects) > 0 {
 		total := s.row(rowTotal)
-		own := fromFixed(total[iZ]) / fromFixed(total[iN])
+		ownEffect := fromFixed(total[iZ]) / fromFixed(total[iN])
 		_, between := BetweenVariance(effects, variances)
 		k := float64(len(effects))
-		between = (math.Max(own*own, MaterialEffect*MaterialEffect) + (k-1)*between) / k
+		between = (math.Max(ownEffect*ownEffect, MaterialEffect*MaterialEffect) + (k-1)*between) / k
 		for i := range out {
 			if e := &out[i]; e.HasEffect {
 				keep := between / (between + e.Variance)
-				e.Shrunken = keep*e.Effect + (1-keep)*own
+				e.Shrunken = keep*e.Effect + (1-keep)*ownEffect
 				e.ShrunkenSD = math.Sqrt(keep * e.Variance)
 			}
 		}
@@ -215,7 +215,7 @@ func BetweenVariance(effects, variances []float64) (mean, between float64) {
 // withhold the full share in that model's sessions. The result is false if the evidence includes no model, as in
 // counters from an earlier release.
 func (c *Counters) IsModelUnseen(k Arm, model string) bool {
-	s := c.sumsOf(string(k), false)
+	s := c.scopeSums(string(k), false)
 	if model == "" || k == "" || s == nil {
 		return false
 	}

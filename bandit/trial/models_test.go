@@ -27,8 +27,8 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// seenByModel returns IncludesModel by model.
-func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
+// includedByModel returns IncludesModel by model.
+func includedByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
 		out[e.Model] = e.IncludesModel(sign)
@@ -53,10 +53,10 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
 		addModelPicks(r, c, "in@1", "b", tc.picks, tc.effect)
-		if got := seenByModel(c, "in@1", 1); !got["a"] || got["b"] != tc.want {
+		if got := includedByModel(c, "in@1", 1); !got["a"] || got["b"] != tc.want {
 			t.Errorf("%s on model b: IncludesModel(1) = %v, want true for model a and %v for model b", tc.name, got, tc.want)
 		}
-		if tc.picks >= trial.MinPicks && !seenByModel(c, "in@1", 0)["b"] {
+		if tc.picks >= trial.MinPicks && !includedByModel(c, "in@1", 0)["b"] {
 			t.Errorf("%s on model b: IncludesModel(0) = false for model b, want true from %d picks on", tc.name, trial.MinPicks)
 		}
 	}
@@ -81,7 +81,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 }
 
 // Model names come from requests, so their number is limited, also in clones and in counters read from a store.
-func TestNumberOfModelNamesIsLimited(t *testing.T) {
+func TestModelNameCountIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
 	for i := range 1_000_000 {

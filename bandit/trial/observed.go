@@ -10,7 +10,7 @@ import (
 // seven outcomes.
 const outcomeBetCount = 4
 
-func outcomeLambda(k int, eps float64) float64 {
+func outcomeBetSize(k int, eps float64) float64 {
 	return min([outcomeBetCount]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
 }
 
@@ -27,10 +27,10 @@ const (
 	outcomeSumCount = oDown + outcomeBetCount
 )
 
-var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
+var outcomeFields = newOutcomeFields() //nolint:gochecknoglobals // an immutable table, written once here
 
-// namesOfOutcomes returns names such as "errors.n1".
-func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
+// newOutcomeFields returns names such as "errors.n1".
+func newOutcomeFields() (out [OutcomeCount][outcomeSumCount]string) {
 	for o := range OutcomeCount {
 		sums := &out[o]
 		for i, name := range []string{"n1", "n0", "y1", "y0", "z", "zz"} {
@@ -79,7 +79,7 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	// changes nothing.
 	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
-		l := outcomeLambda(k, p.Eps) * u
+		l := outcomeBetSize(k, p.Eps) * u
 		d.Add(arm, names[oUp+k], 0, math.Log1p(l))
 		d.Add(arm, names[oDown+k], 0, math.Log1p(-l))
 	}
@@ -95,7 +95,7 @@ type OutcomeStats struct {
 
 // Outcomes returns an arm's outcomes, all zero for an unknown arm.
 func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
-	s := c.sumsOf(string(k), false)
+	s := c.scopeSums(string(k), false)
 	if k == "" || s == nil {
 		return out
 	}

@@ -25,7 +25,7 @@ type sessionDraw struct {
 	control     bool
 	lessons     []lessonDraw
 	rewarded    bool
-	y           float64
+	reward      float64
 	tier        int
 	tierAtClose int // -1 means no reward
 	refused     bool
@@ -40,7 +40,7 @@ func drawSessions(t *rapid.T) []sessionDraw {
 	genSession := rapid.Custom(func(t *rapid.T) sessionDraw {
 		s := sessionDraw{
 			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "rewarded"),
-			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
+			reward: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
 			tierAtClose: rapid.IntRange(-1, 4).Draw(t, "tier at close"),
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
@@ -57,7 +57,7 @@ func drawSessions(t *rapid.T) []sessionDraw {
 func (s *sessionDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Graded: true, Control: s.control, ControlP: controlShare, Category: "c", Base: 0.5, Centre: 0.5, Day: s.day, Refused: s.refused}
 	if s.tierAtClose >= 0 {
-		a.RewardAtClose = &trial.RewardAtClose{Y: s.y, Tier: s.tierAtClose}
+		a.RewardAtClose = &trial.RewardAtClose{Y: s.reward, Tier: s.tierAtClose}
 	}
 	for _, l := range s.lessons {
 		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
@@ -75,7 +75,7 @@ func countersFor(list []sessionDraw) *trial.Counters {
 		a := list[i].assignment()
 		c.Add(a.ClosingDeltas())
 		if list[i].rewarded {
-			c.Add(a.Contribution(list[i].y, list[i].tier))
+			c.Add(a.Contribution(list[i].reward, list[i].tier))
 		}
 	}
 	return c
@@ -89,7 +89,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-func TestStatsEqualCountOfSingleSessions(t *testing.T) {
+func TestStatsEqualSingleSessionCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
 		c := countersFor(list)
@@ -129,25 +129,25 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 					}
 					want.N++
 					stratum.Rewarded[side][s.tier%4]++
-					stratum.Y[side] += s.y
+					stratum.Y[side] += s.reward
 					stratum.GradedN[side]++
-					stratum.GradedY[side] += s.y
-					stratum.Graded[side] += s.y * (1 - s.y)
+					stratum.GradedY[side] += s.reward
+					stratum.Graded[side] += s.reward * (1 - s.reward)
 					if s.tierAtClose < 0 {
 						stratum.Late[side]++
 					}
-					z := -(s.y - 0.5) / holdout
+					z := -(s.reward - 0.5) / holdout
 					if l.injected {
-						z = (s.y - 0.5) / (1 - holdout)
-						want.Rewards.M1, want.Rewards.Y1 = want.Rewards.M1+1, want.Rewards.Y1+s.y
-						want.Rewards.Better, want.Rewards.Worse = want.Rewards.Better+max(0, s.y-0.5), want.Rewards.Worse+max(0, 0.5-s.y)
-						if s.y >= 0.5 {
+						z = (s.reward - 0.5) / (1 - holdout)
+						want.Rewards.M1, want.Rewards.Y1 = want.Rewards.M1+1, want.Rewards.Y1+s.reward
+						want.Rewards.Better, want.Rewards.Worse = want.Rewards.Better+max(0, s.reward-0.5), want.Rewards.Worse+max(0, 0.5-s.reward)
+						if s.reward >= 0.5 {
 							want.Rewards.Success++
 						} else {
 							want.Rewards.Failure++
 						}
 					} else {
-						want.Rewards.M0, want.Rewards.Y0 = want.Rewards.M0+1, want.Rewards.Y0+s.y
+						want.Rewards.M0, want.Rewards.Y0 = want.Rewards.M0+1, want.Rewards.Y0+s.reward
 					}
 					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
 					d := days[s.day]
@@ -195,7 +195,7 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 }
 
 // The comparison covers sessions with a match.
-func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
+func TestGlobalComparisonEqualsSingleSessionCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
 		got := countersFor(list).Global()
@@ -246,7 +246,7 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 			if !s.rewarded {
 				continue
 			}
-			rewarded, sum = rewarded+1, sum+s.y
+			rewarded, sum = rewarded+1, sum+s.reward
 			if len(s.lessons) == 0 {
 				continue
 			}
@@ -255,12 +255,12 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 				stratum.Rewarded[injected][s.tier%4]++
 			}
 			n++
-			weighted := (s.y - 0.5) / (1 - controlShare)
+			weighted := (s.reward - 0.5) / (1 - controlShare)
 			if s.control {
-				weighted = -(s.y - 0.5) / controlShare
-				d.N0, d.S0 = d.N0+1, d.S0+s.y
+				weighted = -(s.reward - 0.5) / controlShare
+				d.N0, d.S0 = d.N0+1, d.S0+s.reward
 			} else {
-				d.N1, d.S1 = d.N1+1, d.S1+s.y
+				d.N1, d.S1 = d.N1+1, d.S1+s.reward
 			}
 			z += weighted
 			d.N, d.Z, d.ZZ = d.N+1, d.Z+weighted, d.ZZ+weighted*weighted
@@ -332,10 +332,10 @@ func TestCorrectionRestoresSums(t *testing.T) {
 		c, plain := countersFor(list), countersFor(list)
 		for i := range list {
 			a := list[i].assignment()
-			c.Add(trial.Negate(a.Contribution(1-list[i].y, 2)))
+			c.Add(trial.Negate(a.Contribution(1-list[i].reward, 2)))
 		}
 		for i := range list {
-			c.Add(list[i].assignment().Contribution(1-list[i].y, 2))
+			c.Add(list[i].assignment().Contribution(1-list[i].reward, 2))
 		}
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))

@@ -68,14 +68,14 @@ func (o Outcome) Value(x int64) float64 {
 	return min(math.Log2(1+v)/logRange, 1)
 }
 
-// CountOf converts a logarithmic outcome's mean back to a count: the geometric mean of 1 + x, less 1.
-func CountOf(value float64) float64 { return math.Exp2(logRange*value) - 1 }
+// CountFromValue converts a logarithmic outcome's mean back to a count: the geometric mean of 1 + x, less 1.
+func CountFromValue(value float64) float64 { return math.Exp2(logRange*value) - 1 }
 
 // PercentChange converts an effect on a logarithmic outcome to a change in per cent.
 func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*effect) - 1) }
 
-// EffectOf converts a change in per cent to an effect on a logarithmic outcome.
-func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
+// EffectFromPercent converts a change in per cent to an effect on a logarithmic outcome.
+func EffectFromPercent(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
 // Totals holds running sums from the traffic, for one session or for all sessions in a unit, such as a run. A pick's
 // outcomes are the sums when the session closes less the sums at the pick.

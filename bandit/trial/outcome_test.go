@@ -35,11 +35,11 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 			t.Errorf("Value(%s) = %v, %v, want %v, true", o, got, ok, y)
 		}
 	}
-	if n := trial.CountOf(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("CountOf(Value(7 turns)) = %v, want 7", n)
+	if n := trial.CountFromValue(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
+		t.Errorf("CountFromValue(Value(7 turns)) = %v, want 7", n)
 	}
-	if c := trial.PercentChange(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
-		t.Errorf("PercentChange(EffectOf(40)) = %v, want 40", c)
+	if c := trial.PercentChange(trial.EffectFromPercent(40)); math.Abs(c-40) > 1e-9 {
+		t.Errorf("PercentChange(EffectFromPercent(40)) = %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
 		t.Errorf("Errors.Value(50) = %v, want the maximum, 1", y)
@@ -128,7 +128,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 }
 
 // An outcome that is not 0 or 1 has no width, and thus no e-value, before 50 picks.
-func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
+func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{}); w.Centres[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {

@@ -15,9 +15,9 @@ import (
 )
 
 type rewardedSession struct {
-	name string
-	a    trial.Assignment
-	y    float64
+	name       string
+	assignment trial.Assignment
+	reward     float64
 }
 
 // trialSessions simulates n sessions with a lesson that raises the success probability from 0.5 to 0.5 + effect.
@@ -25,16 +25,16 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the tests need repeatable numbers
 	var out []rewardedSession
 	for i := range n {
-		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
 		salt := fmt.Sprint(seed)
-		s.a.FlipControl(salt, s.name, 0)
-		s.a.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, Centre: 0.5, Trial: name})
+		s.assignment.FlipControl(salt, s.name, 0)
+		s.assignment.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, Centre: 0.5, Trial: name})
 		chance := 0.5
-		if s.a.Picks[0].Injected {
+		if s.assignment.Picks[0].Injected {
 			chance += effect
 		}
 		if r.Float64() < chance {
-			s.y = 1
+			s.reward = 1
 		}
 		out = append(out, s)
 	}
@@ -48,13 +48,13 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	var z, zz float64
 	var n, injected int64
 	for _, s := range all { // computes the expected sums of z and z squared
-		for _, p := range s.a.Picks {
+		for _, p := range s.assignment.Picks {
 			if n == 200 {
 				continue
 			}
-			x := -(s.y - p.Centre) / p.Eps
+			x := -(s.reward - p.Centre) / p.Eps
 			if p.Injected {
-				x = (s.y - p.Centre) / (1 - p.Eps)
+				x = (s.reward - p.Centre) / (1 - p.Eps)
 				injected++
 			}
 			n, z, zz = n+1, z+x, zz+x*x
@@ -65,11 +65,11 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		c, parts := trial.NewCounters(), [2][]trial.Delta{}
 		for i := range all {
-			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
+			parts[i%2] = append(parts[i%2], all[i].assignment.TrialEntries(all[i].name, all[i].reward)...)
 			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Evaluated {
 				t.Fatalf("evaluation after %d sessions = %+v, want Evaluated = false", i, l[0])
 			}
-			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
+			c.Add(all[i].assignment.TrialEntries(all[i].name, all[i].reward))
 		}
 		if round == 4 { // a third replica loads the merged counts
 			c = trial.NewCounters()
@@ -84,7 +84,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 }
 
 // A planned trial's scope is the arm, "#" and the trial name. A section's arm may also contain "#".
-func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
+func TestSectionPlannedTrialIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
 	for i, id := range []string{"00000001", "00000002"} {
@@ -130,7 +130,7 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 		for run := range uint64(runs) {
 			all, k := trialSessions(int(n)+20, trial.PlannedName(time.Unix(1, 0), n, ""), tc.effect, run), trial.NewCounters()
 			for i := range all {
-				k.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
+				k.Add(all[i].assignment.TrialEntries(all[i].name, all[i].reward))
 			}
 			l := k.Evaluations()[0]
 			e := l.Z / float64(n)
@@ -149,7 +149,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
 	for _, s := range trialSessions(40, name, 0, 5) {
-		c.Add(s.a.TrialEntries(s.name, s.y))
+		c.Add(s.assignment.TrialEntries(s.name, s.reward))
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).TrialEnded; got != want {
@@ -254,7 +254,7 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 }
 
 // z, a session's term in the effect, is stored in millionths.
-func TestPlannedEntryContainsZAndSide(t *testing.T) {
+func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
 		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
@@ -336,7 +336,7 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 }
 
 // A trial needs 50 rewarded picks. The widths 0 and NaN end no trial.
-func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
+func TestTrialByWidthEndsAtWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &countedPicks{Counters: trial.NewCounters()}
 		ended := 0

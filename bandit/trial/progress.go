@@ -12,7 +12,7 @@ type Progress struct {
 // Progress returns the arm's state. until is the half-width at which the arm's trial ends (0: no limit), planned names
 // the arm's planned trial (empty: none), and open is the number of rewarded picks that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
-	if s := c.sumsOf(string(k), false); k != "" && s != nil {
+	if s := c.scopeSums(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
 		p = Progress{
 			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.isConcluded(), TrialEnded: s.hasReachedWidth(until),
@@ -20,7 +20,7 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 		s.mu.Unlock()
 	}
 	if n := PlannedPicks(planned); n > 0 && !p.TrialEnded {
-		t := entryOf(&c.mu, c.planned, PlannedScope(k, planned), false)
+		t := getOrAdd(&c.mu, c.planned, PlannedScope(k, planned), false)
 		p.TrialEnded = t.count()+open >= n
 	}
 	return p
@@ -28,7 +28,7 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 
 // TrialPicks returns how many closed rewarded picks a planned trial has.
 func (c *Counters) TrialPicks(k Arm, name string) int64 {
-	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
+	return getOrAdd(&c.mu, c.planned, PlannedScope(k, name), false).count()
 }
 
 // isConcluded reports whether the arm's interval alone gives a verdict. The caller holds mu.

@@ -16,7 +16,7 @@ type Stats struct {
 	Tokens          int64       // injected in all sessions
 	Spent           [2]Spending // withheld, injected
 	Refused         [2]int64    // closed sessions with a refused request: withheld, injected
-	Recent          float64     // rewarded picks per day over the last four weeks
+	RecentPerDay    float64     // rewarded picks per day over the last four weeks
 	Strata          []Stratum
 	Days            []DayStats // oldest first
 }
@@ -71,16 +71,16 @@ type DayStats struct {
 	Spent [2]Spending // global only: control, treated
 }
 
-// RewardedOn returns the number of rewarded sessions: with the pick withheld for 0, injected for 1.
-func (s Stratum) RewardedOn(injected int) (n int64) {
+// RewardedInArm returns the number of rewarded sessions: with the pick withheld for 0, injected for 1.
+func (s Stratum) RewardedInArm(injected int) (n int64) {
 	for _, k := range s.Rewarded[injected] {
 		n += k
 	}
 	return n
 }
 
-// RewardedAtCloseOn returns how many sessions had a reward at close: with the pick withheld for 0, injected for 1.
-func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
+// RewardedAtCloseInArm returns how many sessions had a reward at close: with the pick withheld for 0, injected for 1.
+func (s Stratum) RewardedAtCloseInArm(injected int) (n int64) {
 	for _, k := range s.RewardedAtClose[injected] {
 		n += k
 	}
@@ -89,7 +89,7 @@ func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 
 // Stats returns one arm's counters, or zeros for an unknown arm.
 func (c *Counters) Stats(k Arm) Stats {
-	s := c.sumsOf(string(k), false)
+	s := c.scopeSums(string(k), false)
 	if k == "" || s == nil {
 		return Stats{}
 	}
@@ -134,13 +134,13 @@ func (s *sums) stats(day int32) Stats {
 	}
 	s.addRows(&out)
 	for _, d := range out.Days {
-		if int64(d.Day) > int64(day)-rateWindow {
-			out.Recent += math.Max(0, d.N1+d.N0) / rateWindow
+		if int64(d.Day) > int64(day)-rateWindowDays {
+			out.RecentPerDay += math.Max(0, d.N1+d.N0) / rateWindowDays
 		}
 	}
 	if len(out.Days) > 0 && day != math.MinInt32 {
-		if span := float64(day) - float64(out.Days[0].Day) + 1; span > 0 && span < rateWindow {
-			out.Recent *= rateWindow / span
+		if span := float64(day) - float64(out.Days[0].Day) + 1; span > 0 && span < rateWindowDays {
+			out.RecentPerDay *= rateWindowDays / span
 		}
 	}
 	return out
@@ -187,4 +187,4 @@ func stratum(x *Row) Stratum {
 	return t
 }
 
-const rateWindow = 28 // days over which rates are computed
+const rateWindowDays = 28 // days over which rates are computed

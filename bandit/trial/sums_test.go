@@ -58,7 +58,7 @@ func countersText(c *trial.Counters) string {
 		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.AnyInjected} {
 			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
-		s.Recent = 0 // Recent depends on the days in memory
+		s.RecentPerDay = 0 // Recent depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
 	c.RaiseMaxima(time.Unix(9, 0))

@@ -80,14 +80,14 @@ func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	}
 }
 
-const minWeighedPicks = 100 // rewarded picks before the estimate uses surrogates
+const minSurrogatePicks = 100 // rewarded picks before the estimate uses surrogates
 
 // weight returns l = Cov(z(y), z(s)) / Var(z(s)) over all lessons, between 0 and 1.
 func (c *Counters) weight() float64 {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	v := &c.surrogates
-	if v[uM1]+v[uM0] < minWeighedPicks*FixedScale || v[uZZ] <= 0 {
+	if v[uM1]+v[uM0] < minSurrogatePicks*FixedScale || v[uZZ] <= 0 {
 		return 0
 	}
 	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))
@@ -104,7 +104,7 @@ type SurrogateStats struct {
 
 // Surrogate returns an arm's surrogate sums, or zeros for an unknown arm.
 func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
-	s := c.sumsOf(string(k), false)
+	s := c.scopeSums(string(k), false)
 	if k == "" || s == nil {
 		return out
 	}

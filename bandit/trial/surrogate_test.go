@@ -104,7 +104,7 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 }
 
 // A session closed by an earlier release lacks the sums that this release added.
-func TestSessionOfEarlierReleaseHasNoNewSums(t *testing.T) {
+func TestEarlierReleaseSessionHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
 	a.Graded = false

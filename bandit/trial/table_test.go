@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-func TestTableContainsValuesOfArrays(t *testing.T) {
+func TestTableContainsArrayValues(t *testing.T) {
 	type key struct {
 		group uint8
 		at    int64

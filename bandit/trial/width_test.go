@@ -12,7 +12,7 @@ import (
 )
 
 // The half-widths are in points, for yes/no rewards.
-func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
+func TestHalfWidthsMatchDocumentation(t *testing.T) {
 	for n, row := range map[float64][3]float64{
 		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
 	} {
@@ -24,7 +24,7 @@ func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	}
 }
 
-func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
+func TestIntervalIsNarrowestAtTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")

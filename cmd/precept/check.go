@@ -83,7 +83,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 		fmt.Fprintf(
 			inv.stderr, "precept: the lessons directory %s does not exist; set lessons to another directory, or run `precept init --starter` "+
 				"for the first lessons (a relative path is relative to the working directory)\n",
-			report.Printable(absolute(cfg.Lessons)),
+			report.Printable(absolutePath(cfg.Lessons)),
 		)
 	}
 	for _, p := range answer.Broken {

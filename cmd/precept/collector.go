@@ -49,7 +49,7 @@ func tuneCollector(env func(string) (string, bool)) {
 // afterCollection sets GOGC after each garbage collection: the runtime then calls the cleanup of an unreachable object.
 // It stops when GOGC differs from last, because another caller has changed it.
 func (b collectorBounds) afterCollection(last int) {
-	next, ok := b.followHeap(last)
+	next, ok := b.setForLiveHeap(last)
 	if !ok {
 		return
 	}
@@ -57,8 +57,8 @@ func (b collectorBounds) afterCollection(last int) {
 	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 
-// followHeap sets GOGC for the live heap; ok is false if another caller has changed GOGC.
-func (b collectorBounds) followHeap(last int) (next int, ok bool) {
+// setForLiveHeap sets GOGC for the live heap; ok is false if another caller has changed GOGC.
+func (b collectorBounds) setForLiveHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	if sample[1].Value.Uint64() != uint64(last) { //nolint:gosec // last is a positive percentage
@@ -93,7 +93,7 @@ func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 			case <-stop:
 				return
 			case <-tick.C:
-				last, _ = b.followHeap(last)
+				last, _ = b.setForLiveHeap(last)
 			}
 		}
 	}()

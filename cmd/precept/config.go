@@ -127,7 +127,7 @@ func (f *configFlags) path(inv *invocation) string {
 }
 
 // findFile returns path, and reports in found whether the file is precept.yaml in the working directory, the default.
-func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
+func (f *configFlags) findFile(inv *invocation) (path string, isDefault bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
 	}
@@ -143,8 +143,8 @@ func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
 // announce prints the path of the configuration file. With --json, it does so only for a default file.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
-	path, found := f.findFile(inv)
-	if _, err := os.Stat(path); err == nil && (found || asJSON == nil || asJSON.Value.String() != "true") {
+	path, isDefault := f.findFile(inv)
+	if _, err := os.Stat(path); err == nil && (isDefault || asJSON == nil || asJSON.Value.String() != "true") {
 		fmt.Fprintln(inv.stderr, "precept: configuration file", report.Printable(path))
 	}
 }
@@ -152,9 +152,9 @@ func (f *configFlags) announce(inv *invocation) {
 // source returns a Source for the configuration. If offline is true, it ignores faults in keys that only a server
 // needs. A file found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
-	path, found := f.findFile(inv)
+	path, isDefault := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
-		if found {
+		if isDefault {
 			if err := f.checkTrust(inv, file); err != nil {
 				return nil, err
 			}
@@ -164,7 +164,7 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 			ReadFile:      readSecret,
 			CheckRedisURL: redis.CheckURL,
 		})
-		if found && f.trustsProjectFile && err == nil {
+		if isDefault && f.trustsProjectFile && err == nil {
 			inv.acceptFile(file)
 		}
 		return c, err
@@ -244,10 +244,10 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 // configured directory has files, the command keeps the configured lessons, and prints both locations.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
-	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
+	if !ok || r.Lessons == "" || absolutePath(c.DataDir) != r.DataDir || absolutePath(c.Lessons) == r.Lessons {
 		return
 	}
-	if f.path(inv) != "" && !f.isConfigOfServer(inv, r) || f.values["lessons"] != "" || firstEnv(inv.env, "PRECEPT_LESSONS") != "" {
+	if f.path(inv) != "" && !f.isServerConfig(inv, r) || f.values["lessons"] != "" || firstEnv(inv.env, "PRECEPT_LESSONS") != "" {
 		return
 	}
 	text := "precept: lessons in %s (your running server's; --lessons names another bank)\n"
@@ -261,12 +261,12 @@ func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	}
 }
 
-func (f *configFlags) isConfigOfServer(inv *invocation, r server.UserRun) bool {
+func (f *configFlags) isServerConfig(inv *invocation, r server.UserRun) bool {
 	path := f.path(inv)
-	return path != "" && absolute(path) == r.Config
+	return path != "" && absolutePath(path) == r.Config
 }
 
-func absolute(path string) string {
+func absolutePath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}
@@ -318,8 +318,8 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 // in the file is relative to the server's working directory, and not to this command's.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
-	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
-	if isPlaceChosen || server.HoldsData(configured) {
+	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isServerConfig(inv, r) && !f.isDataKeySet(inv))
+	if isPlaceChosen || server.HasPreceptData(configured) {
 		return configured, ""
 	}
 	if running {

@@ -71,8 +71,8 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// effectOf compares the true and the measured effect; r is nil if the report has no row.
-func effectOf(name string, truth *float64, r *report.Row) demoEffect {
+// newDemoEffect compares the true and the measured effect; r is nil if the report has no row.
+func newDemoEffect(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
 	}
@@ -127,7 +127,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 
 // withModel serves a simulated model until play returns. It calls play with a server configuration, in which the model
 // is the upstream, and the lessons from world.WriteLessons are in a temporary directory.
-func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
+func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, runDemo func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
 		return fmt.Errorf("make the demo's directory: %w", err)
@@ -154,7 +154,7 @@ func withModel(ctx context.Context, name string, f demoFlags, world interface{ W
 	if err != nil {
 		return err
 	}
-	return play(cfg)
+	return runDemo(cfg)
 }
 
 func serveModel(ctx context.Context, h http.Handler) (stop func(), address string, err error) {
@@ -174,7 +174,7 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 
 // withServer starts a server, calls play, and stops the server. Without --exit, the server serves the dashboard after
 // play.
-func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
+func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, runSteps func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
@@ -192,7 +192,7 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	case urls := <-addresses:
 		playCtx, stopSignals := signalContext(ctx) // the server handles the signal as well
 		defer stopSignals()
-		playErr = play(playCtx, srv, urls[0], urls[1])
+		playErr = runSteps(playCtx, srv, urls[0], urls[1])
 		if playErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
@@ -208,8 +208,8 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	return errors.Join(playErr, <-failed)
 }
 
-// points formats 0.05 as +5.0.
-func points(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
+// formatPoints formats 0.05 as +5.0.
+func formatPoints(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 
 // waitForClosedSessions waits until the report counts all sessions.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {

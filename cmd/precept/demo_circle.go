@@ -59,7 +59,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 
 	printf("Agents book rooms. The only setting for precept: OPENAI_BASE_URL=%s", base)
 	printf("Dashboard: %s\n", admin.LoginLink(c.admin, c.server.Token()))
-	if err := c.world.Play(ctx, base, client, c.flags.agents, bookingsBefore); err != nil {
+	if err := c.world.RunSessions(ctx, base, client, c.flags.agents, bookingsBefore); err != nil {
 		return err
 	}
 	done, success := c.world.Done()
@@ -97,7 +97,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 	if err := server.Sleep(ctx, 2500*time.Millisecond); err != nil { // by then, the lesson has taken effect
 		return err
 	}
-	if err := c.world.Play(ctx, base, client, c.flags.agents, bookingsAfter); err != nil {
+	if err := c.world.RunSessions(ctx, base, client, c.flags.agents, bookingsAfter); err != nil {
 		return err
 	}
 	allDone, allSucceeded := c.world.Done()
@@ -221,7 +221,7 @@ func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []
 		case r.Caution:
 			state += ", as a caution"
 		}
-		rows = append(rows, effectOf(r.Slug, nil, r))
+		rows = append(rows, newDemoEffect(r.Slug, nil, r))
 		printf("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), state)
 	}
 	if explained {

@@ -26,7 +26,7 @@ func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
 		d := &fleetDemo{invocation: f.withTextOutput(inv), results: inv.stdout, flags: f, world: world, model: model}
 		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr, TrueEffect: world.Effect}
-		return withServer(ctx, o, f, d.invocation.stdout, d.play)
+		return withServer(ctx, o, f, d.invocation.stdout, d.runSteps)
 	})
 }
 
@@ -73,7 +73,7 @@ func (p *proofCounts) text() string {
 	return fmt.Sprintf("The lesson %s prevents the error: %s.\nThe lesson raises the reward: %s.", demo.Pinned, prevents, helps)
 }
 
-func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
+func (d *fleetDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(
 		out,
@@ -103,7 +103,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 		demoTable(d.world.Truths, r.Lessons, outputWidth(d.invocation.stdout)), d.model.Score().Summary(),
 	)
 	fmt.Fprintf(out, "\n%s\n", d.proofs.text())
-	if stoppedAgents, calls := fleet.Loops(); stoppedAgents > 0 {
+	if stoppedAgents, calls := fleet.StoppedLoops(); stoppedAgents > 0 {
 		fmt.Fprintf(
 			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
 			countNoun(stoppedAgents, "loop"), countNoun(calls, "equal call"),
@@ -113,7 +113,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	score := d.model.Score()
 	result.Success.With, result.Success.None, result.Success.Best = score.WithLessons, score.WithoutLessons, score.Best
 	for _, l := range d.world.Truths {
-		result.Lessons = append(result.Lessons, effectOf(l.Slug, &l.Effect, reportRow(r.Lessons, l.Slug)))
+		result.Lessons = append(result.Lessons, newDemoEffect(l.Slug, &l.Effect, reportRow(r.Lessons, l.Slug)))
 	}
 	return d.flags.writeResult(d.results, result)
 }
@@ -154,14 +154,14 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	line("lesson", "true", "found", "95% interval", "in/out", "verdict")
 	widened := false
 	for _, l := range truths {
-		r := effectOf(l.Slug, &l.Effect, reportRow(rows, l.Slug))
+		r := newDemoEffect(l.Slug, &l.Effect, reportRow(rows, l.Slug))
 		found, interval := "-", "-"
 		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
-			found, interval = points(*r.Effect), points(*r.Lo)+" to "+points(*r.Hi)
+			found, interval = formatPoints(*r.Effect), formatPoints(*r.Lo)+" to "+formatPoints(*r.Hi)
 			claims := []report.Verdict{report.Helps, report.Harms, report.ProvenHelps, report.ProvenHarms}
 			widened = widened || slices.Contains(claims, report.Verdict(r.Verdict)) && *r.Lo <= 0 && *r.Hi >= 0
 		}
-		line(l.Slug, points(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), r.Verdict)
+		line(l.Slug, formatPoints(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), r.Verdict)
 	}
 	if widened {
 		b.WriteString("\nA verdict is final. After the verdict only 5% of picks are withheld, so the interval\n" +

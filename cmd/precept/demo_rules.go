@@ -31,13 +31,13 @@ const (
 )
 
 type rulesDemo struct {
-	invocation *invocation
-	results    io.Writer
-	cfg        *configs.Config
-	flags      demoFlags
-	world      *demo.Rules
-	picks      int64 // planned picks per section
-	rounds     int   // a round measures rules.at_once sections
+	invocation      *invocation
+	results         io.Writer
+	cfg             *configs.Config
+	flags           demoFlags
+	world           *demo.Rules
+	picksPerSection int64 // planned picks per section
+	rounds          int   // a round measures rules.at_once sections
 }
 
 func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
@@ -48,11 +48,11 @@ func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
 		d := &rulesDemo{invocation: f.withTextOutput(inv), results: inv.stdout, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
-		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), minRoundSessions) / sessionsPerPick)
+		d.picksPerSection = int64(max(float64(f.sessions)/float64(d.rounds), minRoundSessions) / sessionsPerPick)
 		if err := d.register(ctx); err != nil {
 			return err
 		}
-		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr}, f, d.invocation.stdout, d.play)
+		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr}, f, d.invocation.stdout, d.runSteps)
 	})
 }
 
@@ -62,7 +62,7 @@ func (d *rulesDemo) register(ctx context.Context) error {
 	if err := os.WriteFile(path, []byte(demo.RulesFile), 0o600); err != nil {
 		return fmt.Errorf("write the demo's rules file: %w", err)
 	}
-	m := measureFlags{share: rulesShare, picks: d.picks}
+	m := measureFlags{share: rulesShare, picks: d.picksPerSection}
 	storage, closeStorage, err := d.invocation.tools.OpenRegistry(d.cfg)
 	if err != nil {
 		return err
@@ -75,19 +75,19 @@ func (d *rulesDemo) register(ctx context.Context) error {
 	return err
 }
 
-func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
+func (d *rulesDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(out, "Agents send a %s with %d sections (%s) in every request.\nThe only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		demo.RulesName, len(d.world.Truths), countNoun(rules.Tokens(demo.RulesFile), "token"), dataURL)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
-	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random, independently.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
+	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random, independently.\n", demo.RulesName, d.picksPerSection, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(float64(d.picks)*sessionsPerPick)*int64(d.rounds)), int64(0)
-	sessions := int(float64(d.picks)*sessionsPerPick) + 1
+	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(float64(d.picksPerSection)*sessionsPerPick)*int64(d.rounds)), int64(0)
+	sessions := int(float64(d.picksPerSection)*sessionsPerPick) + 1
 	for current := measuredSections(srv.Rules()); len(current) > 0; {
-		if err := d.world.Play(ctx, dataURL+"/v1", client, d.flags.agents, sessions); err != nil {
+		if err := d.world.RunSessions(ctx, dataURL+"/v1", client, d.flags.agents, sessions); err != nil {
 			bar.end()
 			return err
 		}
@@ -99,7 +99,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 			return err
 		}
 		if !slices.Equal(next, current) {
-			current, sessions = next, int(float64(d.picks)*sessionsPerPick)+1
+			current, sessions = next, int(float64(d.picksPerSection)*sessionsPerPick)+1
 		}
 	}
 	bar.end()
@@ -120,9 +120,9 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 		if i := slices.IndexFunc(judged, func(j removalDecision) bool { return j.section.Name == t.Section }); i >= 0 {
 			row = judged[i].row
 		}
-		section := effectOf(t.Section, &t.Effect, row)
+		section := newDemoEffect(t.Section, &t.Effect, row)
 		if row != nil {
-			section.Effect, section.Lo, section.Hi = intervalOf(row)
+			section.Effect, section.Lo, section.Hi = effectInterval(row)
 		}
 		result.Sections = append(result.Sections, section)
 	}
@@ -168,13 +168,13 @@ func rulesTable(truths []demo.SectionTruth, decisions []removalDecision) string 
 		found, interval, sessions, result := "-", "-", "-", "kept"
 		if i := slices.IndexFunc(decisions, func(j removalDecision) bool { return j.section.Name == t.Section }); i >= 0 && decisions[i].row != nil {
 			r := decisions[i].row
-			if e, lo, hi := intervalOf(r); e != nil {
-				found, interval = points(*e), points(*lo)+" to "+points(*hi)
+			if e, lo, hi := effectInterval(r); e != nil {
+				found, interval = formatPoints(*e), formatPoints(*lo)+" to "+formatPoints(*hi)
 			}
 			sessions = fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld)
 			result = resultText(r, decisions[i].rule)
 		}
-		line(t.Section, points(t.Effect), found, interval, sessions, result)
+		line(t.Section, formatPoints(t.Effect), found, interval, sessions, result)
 	}
 	return b.String()
 }

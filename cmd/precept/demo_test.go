@@ -55,7 +55,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 }
 
 // A lesson that was first presented as advice and then as a caution has one row for each presentation.
-func TestDemoCircleExplainsTwoRowsOfOneLesson(t *testing.T) {
+func TestDemoCircleExplainsLessonWithTwoRows(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
 	earlier.State = "shown otherwise"

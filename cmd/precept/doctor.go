@@ -30,10 +30,10 @@ type diagnosis struct {
 	Warnings configs.Faults `json:"config_warnings,omitempty"`
 	store.Account
 	// Unsampled counts the stored exchanges in closed sessions without a sample.
-	Unsampled  int64            `json:"unsampled"`
-	SetAside   deadLetters      `json:"set_aside"`             // sessions and exchanges that learning skips
-	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
-	StoreError string           `json:"store_error,omitempty"` // why the store cannot be read
+	Unsampled   int64            `json:"unsampled"`
+	DeadLetters deadLetters      `json:"set_aside"`             // sessions and exchanges that learning skips
+	Store       map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
+	StoreError  string           `json:"store_error,omitempty"` // why the store cannot be read
 	// Missing counts exchanges received and then lost by the store.
 	Missing int64 `json:"missing,omitempty"`
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
@@ -67,16 +67,16 @@ type deadLetter struct {
 
 const maxShownDeadLetters = 20
 
-// addLosses sets Unsampled and SetAside.
-func (d *diagnosis) addLosses(ctx context.Context, e server.StoreReader) (err error) {
+// addUnlearned sets Unsampled and DeadLetters.
+func (d *diagnosis) addUnlearned(ctx context.Context, e server.StoreReader) (err error) {
 	if d.Unsampled, err = e.CountUnsampled(ctx); err != nil {
 		return err
 	}
 	list, total, err := e.DeadLetters(ctx, maxShownDeadLetters)
-	d.SetAside.Total = total
+	d.DeadLetters.Total = total
 	for i := range list {
 		a := &list[i]
-		d.SetAside.Latest = append(d.SetAside.Latest, deadLetter{
+		d.DeadLetters.Latest = append(d.DeadLetters.Latest, deadLetter{
 			a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries,
 		})
 	}
@@ -144,7 +144,7 @@ func (d *diagnosis) failedChecks() (names []string) {
 // write the data directory, there is no run.json, and diagnose uses the key listen. Another server may use this
 // address, so the response counts only if it says that the server stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
-	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
+	d := diagnosis{DeadLetters: deadLetters{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &running
 	} else if err := server.CheckWritable(cfg.DataDir); err != nil {
@@ -175,7 +175,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	rows = append(rows,
 		[]string{"exchanges without a sample", format(d.Unsampled)},
 		[]string{"posted feedback that waits", format(d.LateFeedback)},
-		[]string{"set aside after a panic", format(int64(d.SetAside.Total))})
+		[]string{"set aside after a panic", format(int64(d.DeadLetters.Total))})
 	if len(d.Store) > 0 {
 		rows = append(rows, []string{"in the store", ""})
 	}
@@ -195,8 +195,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	for _, fault := range d.Warnings {
 		printWrapped(out, columns, "warning: a server with this configuration and environment does not start: %s", report.Printable(fault.String()))
 	}
-	for i := range d.SetAside.Latest {
-		a := &d.SetAside.Latest[i]
+	for i := range d.DeadLetters.Latest {
+		a := &d.DeadLetters.Latest[i]
 		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
 			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Reason))
 	}
@@ -243,7 +243,7 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 		defer e.Close() //nolint:errcheck // nothing was written
 		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
-			storeErr = d.addLosses(ctx, e)
+			storeErr = d.addUnlearned(ctx, e)
 			d.EvictionPolicy = server.EvictionPolicy(ctx, e)
 		}
 	}

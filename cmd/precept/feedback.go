@@ -123,8 +123,8 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		}
 	}
 	find := func() (string, error) {
-		base, err := dataListener(ctx, inv.env, cfg, &f.listener)
-		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server may be restarting
+		base, err := findDataListener(ctx, inv.env, cfg, &f.listener)
+		if errors.Is(err, errNotRunning) && server.HasPreceptData(cfg.DataDir) { // the server may be restarting
 			err = &unavailableError{err}
 		}
 		return base, err
@@ -331,8 +331,8 @@ var errNotRunning = errors.New(
 	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
-// dataListener tries --url, then PRECEPT_URL, then the server running on the data directory.
-func dataListener(
+// findDataListener tries --url, then PRECEPT_URL, then the server running on the data directory.
+func findDataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *listenerFlags,
 ) (string, error) {
 	if base := cmp.Or(f.url, firstEnv(env, "PRECEPT_URL")); base != "" {

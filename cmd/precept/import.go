@@ -100,7 +100,7 @@ type importSource struct {
 // importSources opens each file first, so a mistyped name does not create a store.
 func (inv *invocation) importSources(f *importFlags, files []string) (sources []importSource, err error) {
 	if len(f.from) == 0 {
-		if err := checkNotRules(files); err != nil {
+		if err := refuseRulesFiles(files); err != nil {
 			return nil, err
 		}
 		for _, file := range files {
@@ -148,7 +148,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	bar := newProgress(inv.stderr, inv.tools, "transcripts", 0)
 	defer bar.end()
 	for _, source := range list {
-		in, at, skipped, err := source.open(inv.stdin, inv.tools)
+		in, at, skippedErr, err := source.open(inv.stdin, inv.tools)
 		if err == nil {
 			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
@@ -156,8 +156,8 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 				part.Errors = nil // a client's history file without a conversation is no fault
 			}
 			_ = in.Close()
-			if skipped != nil {
-				part.Errors = append(strings.Split(skipped.Error(), "\n"), part.Errors...)
+			if skippedErr != nil {
+				part.Errors = append(strings.Split(skippedErr.Error(), "\n"), part.Errors...)
 			}
 			for i := range part.Errors {
 				part.Errors[i] = source.path + ": " + part.Errors[i]
@@ -173,7 +173,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 
 // open opens the transcripts. at is the file's modification time, so a second import makes equal samples. skipped
 // describes the unreadable entries in a client's history.
-func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
+func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skippedErr, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
 		at = info.ModTime()
@@ -182,8 +182,8 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 		in, err = openInput(stdin, s.path)
 		return in, at, nil, err
 	}
-	text, skipped, err := s.client.Open(s.path)
-	return io.NopCloser(text), at, skipped, err
+	text, skippedErr, err := s.client.Open(s.path)
+	return io.NopCloser(text), at, skippedErr, err
 }
 
 const maxImport = 256 << 20 // bytes

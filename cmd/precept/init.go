@@ -136,8 +136,8 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 const dataAddress = "http://127.0.0.1:8080"
 
 func (f *initFlags) config() (string, error) {
-	names := map[string]bool{}
-	var lines, first, messages string
+	usedNames := map[string]bool{}
+	var lines, firstName, anthropicName string
 	for _, raw := range f.upstreams {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -146,25 +146,25 @@ func (f *initFlags) config() (string, error) {
 				raw,
 			)
 		}
-		name := upstreamName(u.Hostname(), names)
-		names[name], first = true, cmp.Or(first, name)
+		name := upstreamName(u.Hostname(), usedNames)
+		usedNames[name], firstName = true, cmp.Or(firstName, name)
 		lines += fmt.Sprintf("  %s: {url: %q}\n", name, raw)
 		if strings.Contains(name, "anthropic") {
-			messages = name
+			anthropicName = name
 		}
 	}
-	messages = cmp.Or(messages, first)
+	anthropicName = cmp.Or(anthropicName, firstName)
 	if f.full {
 		return strings.NewReplacer(
 			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n",
 			lines,
-			"  chat: openai\n", "  chat: "+first+"\n", "  responses: openai\n",
-			"  responses: "+first+"\n",
-			"  messages: anthropic\n", "  messages: "+messages+"\n", "  other: openai\n",
-			"  other: "+first+"\n",
+			"  chat: openai\n", "  chat: "+firstName+"\n", "  responses: openai\n",
+			"  responses: "+firstName+"\n",
+			"  messages: anthropic\n", "  messages: "+anthropicName+"\n", "  other: openai\n",
+			"  other: "+firstName+"\n",
 		).Replace(configs.Reference()), nil
 	}
-	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
+	return fmt.Sprintf(shortConfig, lines, firstName, firstName, anthropicName, firstName), nil
 }
 
 // upstreamName returns a name such as openai for api.openai.com. If the name is taken, a number is appended.

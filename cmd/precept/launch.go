@@ -99,9 +99,9 @@ func (l *launch) insertArguments(flag string, arguments ...string) {
 	l.args = append(append([]string{l.args[0]}, arguments...), l.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream with this base URL, and false if there is none. The name is "" for
+// findUpstream returns the name of the upstream with this base URL, and false if there is none. The name is "" for
 // precept's own URL, and for the single upstream in the configuration key "upstream".
-func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
+func (l *launch) findUpstream(base string) (upstream string, ok bool) {
 	isSame := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
 		return trim(a) == trim(b)
@@ -123,7 +123,7 @@ func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 // redirect returns the precept URL that replaces base in a setting. If base belongs to none of precept's upstreams,
 // redirect prints a note and returns false.
 func (l *launch) redirect(setting, base string) (string, bool) {
-	upstream, ok := l.upstreamOf(base)
+	upstream, ok := l.findUpstream(base)
 	if !ok {
 		fmt.Fprintf(
 			l.stderr,

@@ -53,7 +53,7 @@ func (inv *invocation) lessonsCommand() *cobra.Command {
 	return c
 }
 
-func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
+func newLessonRow(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
 		Category: l.Category,
@@ -76,7 +76,7 @@ func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	return r
 }
 
-func loadBook(
+func readExistingBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {

@@ -138,13 +138,13 @@ func (inv *invocation) lessonsExportCommand() *cobra.Command {
 				"--format jsonl takes no directory, and --format aip11 and gptme need one; correct the command",
 			))
 		}
-		book, _, err := loadBook(c.Context(), inv.tools, cfg)
+		book, _, err := readExistingBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
 		n := 0
 		for _, l := range book.Lessons() {
-			row := rowOf(inv.tools.Now(), book, l)
+			row := newLessonRow(inv.tools.Now(), book, l)
 			if !slices.Contains(states, string(row.State)) || l.Scope != (lesson.Scope{}) {
 				continue
 			}

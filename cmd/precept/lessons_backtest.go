@@ -132,7 +132,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil {
 			return nil, err
 		}
-		run.EnableLikeness(server.LikenessOf(cfg, selection.allLessons, traffic))
+		run.EnableLikeness(server.NewLikenessConfig(cfg, selection.allLessons, traffic))
 	}
 	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.SettledState) error {
 		bar.add(1)

@@ -85,7 +85,7 @@ func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *c
 	var texts map[string][]byte
 	var err error
 	if isGit {
-		texts, err = textsOfRevision(ctx, cfg.Lessons, revision)
+		texts, err = revisionTexts(ctx, cfg.Lessons, revision)
 	} else {
 		texts, err = readLessonTexts(console, address)
 	}
@@ -97,7 +97,7 @@ func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *c
 	return book, nil
 }
 
-func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
+func revisionTexts(ctx context.Context, dir, rev string) (map[string][]byte, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf(
 			"git:%s is not a revision, or the bank is not a directory; write a revision such as git:origin/main, and use a directory in a git repository as the bank",
@@ -170,7 +170,7 @@ func diffBooks(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool
 		}
 		if inNew {
 			c.Findings = append(c.Findings, checks.CheckLesson(newLesson, next)...)
-			ok = ok && lesson.ErrorsOf(c.Findings) == nil
+			ok = ok && lesson.SelectErrors(c.Findings) == nil
 		}
 		c.Diff = string(diff.Diff("old/"+slug, []byte(oldText), "new/"+slug, []byte(newText)))
 		out = append(out, c)

@@ -34,7 +34,7 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	addJSONFlag(c, &asJSON)
 	c.Flags().BoolVar(&noBacktest, "no-backtest", false, "do not try the triggers on captured sessions")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
+		book, problems, err := readExistingBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	})
 }
 
-func warnOfFaults(console io.Writer, problems []lesson.Problem) {
+func printFaultWarning(console io.Writer, problems []lesson.Problem) {
 	const maxShown = 5
 	printProblems(console, problems[:min(maxShown, len(problems))])
 	fmt.Fprintf(

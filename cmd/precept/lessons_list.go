@@ -64,7 +64,7 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 	list := make([]lessonRow, 0, book.Len())
 	rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
 	for _, l := range book.Lessons() {
-		r := rowOf(inv.tools.Now(), book, l)
+		r := newLessonRow(inv.tools.Now(), book, l)
 		if len(f.states) > 0 && !slices.Contains(f.states, string(r.State)) {
 			continue
 		}
@@ -79,7 +79,7 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 		})
 	}
 	if len(problems) > 0 {
-		warnOfFaults(inv.stderr, problems)
+		printFaultWarning(inv.stderr, problems)
 	}
 	if f.asJSON {
 		return writeJSON(inv.stdout, list)
@@ -110,7 +110,7 @@ func readBankOrArchive(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !archived {
-		return loadBook(ctx, tools, cfg)
+		return readExistingBook(ctx, tools, cfg)
 	}
 	b, closeBank, err := tools.OpenBank(cfg)
 	if err != nil {
@@ -142,7 +142,7 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 		if !ok {
 			return missingLessonError(args[0], problems...)
 		}
-		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionPath(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
+		row, companion, opinions := newLessonRow(inv.tools.Now(), book, l), companionPath(cfg, l.Slug), readOpinions(c.Context(), inv.tools, cfg, l)
 		if asJSON {
 			return writeJSON(inv.stdout, struct {
 				lessonRow
@@ -190,9 +190,9 @@ func companionPath(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf sums the opinions on a lesson's current text, over all tenants in the lesson's scope. The opinions come
+// readOpinions sums the opinions on a lesson's current text, over all tenants in the lesson's scope. The opinions come
 // from judges, models that rate sessions. Without opinions or without a store, the result is nil.
-func opinionsOf(
+func readOpinions(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {
 	if isStoreMissing(cfg) {

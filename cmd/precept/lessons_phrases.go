@@ -50,7 +50,7 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 		if err := checkJudge(cfg, judge, accept); err != nil {
 			return err
 		}
-		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
+		book, problems, err := readExistingBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func (inv *invocation) askPhrases(
 	}
 	for _, phrase := range phrases {
 		p := backtest.NewPhraseProposal(phrase, "judge", sessions)
-		known := slices.ContainsFunc(answer.Proposals, func(o backtest.PhraseProposal) bool { return o.Phrase == phrase })
-		if p.IsBroad() || known {
+		alreadyProposed := slices.ContainsFunc(answer.Proposals, func(o backtest.PhraseProposal) bool { return o.Phrase == phrase })
+		if p.IsBroad() || alreadyProposed {
 			answer.Refused++
 			continue
 		}

@@ -92,7 +92,7 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
+		book, problems, err := readExistingBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 			return writeJSON(inv.stdout, answer)
 		}
 		if len(problems) > 0 {
-			warnOfFaults(inv.stderr, problems)
+			printFaultWarning(inv.stderr, problems)
 		}
 		printTryResult(inv.stdout, &answer)
 		return nil
@@ -154,7 +154,7 @@ func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFla
 		out.Stripped = append(out.Stripped, cut...)
 		if words := out.Searched; words != "" {
 			if out.Searched = wire.UserRequest(words); out.Searched != words {
-				out.Stripped = append(out.Stripped, wire.RemovedPiece{Kind: "template", Text: wire.TemplateOf(words, out.Searched)})
+				out.Stripped = append(out.Stripped, wire.RemovedPiece{Kind: "template", Text: wire.ElideRequest(words, out.Searched)})
 			}
 		}
 		if out.Searched != "" {

@@ -190,7 +190,7 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	)
 	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		if err := checkNotRules(args); err != nil {
+		if err := refuseRulesFiles(args); err != nil {
 			return err
 		}
 		b, closeBank, err := inv.tools.OpenBank(cfg, func(o *bank.Options) { // the limits are for programs, not for a person

@@ -56,7 +56,7 @@ func TestFoldSentenceDoesNotSplitWords(t *testing.T) {
 	}
 }
 
-func TestSummaryOfDistillNamesSetAsideSessions(t *testing.T) {
+func TestDistillSummaryNamesSetAsideSessions(t *testing.T) {
 	for want, s := range map[string]*distill.Summary{
 		"set aside 2 sessions until": {Read: 5, Unchanged: 5, SetAside: 2},
 		"set aside 1 session until":  {Read: 5, Unchanged: 3, Failed: 2, SetAside: 1},

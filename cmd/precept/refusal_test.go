@@ -8,7 +8,7 @@ import (
 )
 
 // The error does not suggest that the token is wrong.
-func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
+func TestRefusedViewerTokenHasServerReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"
 	err := responseError("http://127.0.0.1:1", &http.Response{

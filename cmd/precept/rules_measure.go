@@ -224,11 +224,11 @@ func chooseSections(file string, all []rules.Section, names []string) (indices [
 			i = slices.IndexFunc(all, func(s rules.Section) bool { return strings.ToLower(s.Name) == want })
 		}
 		if i < 0 {
-			known := make([]string, len(all))
+			sectionNames := make([]string, len(all))
 			for i := range all {
-				known[i] = fmt.Sprintf("%q", all[i].Name)
+				sectionNames[i] = fmt.Sprintf("%q", all[i].Name)
 			}
-			return nil, fmt.Errorf("%s has no section %q; the sections are %s", file, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%s has no section %q; the sections are %s", file, name, strings.Join(sectionNames, ", "))
 		}
 		indices = append(indices, i)
 	}

@@ -46,7 +46,7 @@ func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	}
 }
 
-func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
+func TestMeasuringFinishedSectionRequiresPicks(t *testing.T) {
 	storage, register := openSections(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	err := storage.Update(t.Context(), func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
@@ -65,7 +65,7 @@ func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
 }
 
 // A section with a prohibition ("never") is removed only with force.
-func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
+func TestProposeRemovesSectionsExceptProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
 	for section, hi := range map[string]float64{"## Style\n\nUse tabs.": .03, "## Keys\n\nNever print a key.": .01, "## Tests\n\nRun the tests.": .2} {

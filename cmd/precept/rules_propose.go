@@ -68,9 +68,9 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	})
 }
 
-// checkNotRules refuses rules files such as CLAUDE.md and AGENTS.md, because `precept rules` reads those. A file that
-// begins with a frontmatter or with JSON is no rules file.
-func checkNotRules(files []string) error {
+// refuseRulesFiles refuses rules files such as CLAUDE.md and AGENTS.md, because `precept rules` reads those. A file
+// that begins with a frontmatter or with JSON is no rules file.
+func refuseRulesFiles(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
 			continue
@@ -112,14 +112,14 @@ func propose(name, text string, decisions []removalDecision) proposal {
 	p := proposal{File: name, Removed: []proposedRemoval{}, Kept: []keptSection{}}
 	var cuts []rules.Span
 	for i := range decisions {
-		j := &decisions[i]
-		if j.rule == "" {
-			p.Kept = append(p.Kept, keptSection{j.section.Name, j.reason})
+		decision := &decisions[i]
+		if decision.rule == "" {
+			p.Kept = append(p.Kept, keptSection{decision.section.Name, decision.reason})
 			continue
 		}
-		cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
-		e, lo, hi := intervalOf(j.row)
-		p.Removed = append(p.Removed, proposedRemoval{j.section.Name, j.rule, j.evidence(), e, lo, hi})
+		cuts = append(cuts, rules.Span{Start: decision.section.Start, End: decision.section.End})
+		e, lo, hi := effectInterval(decision.row)
+		p.Removed = append(p.Removed, proposedRemoval{decision.section.Name, decision.rule, decision.evidence(), e, lo, hi})
 	}
 	if len(cuts) > 0 {
 		name = strings.TrimPrefix(name, "/")
@@ -147,7 +147,7 @@ func (p *proposal) print(out io.Writer) error {
 // omitted.
 func decideRemovals(file, text string, rep *report.Report, margin float64, force bool) (out []removalDecision) {
 	all := rules.Split(text)
-	units := rules.TopSections(all)
+	topSections := rules.TopSections(all)
 	removed := rules.Span{}
 	for i := range all {
 		s := &all[i]
@@ -159,24 +159,24 @@ func decideRemovals(file, text string, rep *report.Report, margin float64, force
 			arm := trial.Arm(row.Arm)
 			return arm == r.Arm() || arm.IsRule() && strings.HasPrefix(row.Arm, rules.ArmPrefix+file+"#") && strings.HasSuffix(row.Arm, "@"+r.Hash)
 		})
-		if at < 0 && !slices.Contains(units, i) || s.Start < removed.End {
+		if at < 0 && !slices.Contains(topSections, i) || s.Start < removed.End {
 			continue
 		}
-		j := removalDecision{section: s, text: body}
+		decision := removalDecision{section: s, text: body}
 		switch {
 		case at < 0:
-			j.reason = "not measured"
+			decision.reason = "not measured"
 		default:
-			j.row = &rep.Lessons[at]
-			j.rule, j.reason = removalRule(j.row, margin)
+			decision.row = &rep.Lessons[at]
+			decision.rule, decision.reason = removalRule(decision.row, margin)
 		}
-		if word := rules.FindProhibition(body); j.rule != "" && word != "" && !force {
-			j.rule, j.reason = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
+		if word := rules.FindProhibition(body); decision.rule != "" && word != "" && !force {
+			decision.rule, decision.reason = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", decision.rule, word)
 		}
-		if j.rule != "" {
+		if decision.rule != "" {
 			removed = rules.Span{Start: s.Start, End: s.End}
 		}
-		out = append(out, j)
+		out = append(out, decision)
 	}
 	return out
 }
@@ -195,7 +195,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 		return "", string(r.Verdict) + " (" + formatEffect(r) + ")"
 	case report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
 	}
-	_, _, hi := intervalOf(r)
+	_, _, hi := effectInterval(r)
 	if hi != nil && *hi < margin {
 		return fmt.Sprintf("non-inferior without the section (leaving the section out harms by less than %.1f points)", 100*margin), ""
 	}
@@ -205,9 +205,9 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	return "", "unproven (" + formatEffect(r) + ")"
 }
 
-// intervalOf returns the effect and the interval. It prefers a planned trial's interval, which is narrower because the
-// session count is fixed.
-func intervalOf(r *report.Row) (effect, lo, hi *float64) {
+// effectInterval returns the effect and the interval. It prefers a planned trial's interval, which is narrower because
+// the session count is fixed.
+func effectInterval(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil {
 			return l.Effect, l.Lo, l.Hi
@@ -217,7 +217,7 @@ func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 }
 
 func formatEffect(r *report.Row) string {
-	e, lo, hi := intervalOf(r)
+	e, lo, hi := effectInterval(r)
 	if e == nil {
 		return "no effect shown"
 	}
@@ -315,7 +315,7 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 // sectionLesson returns a lesson that fires on the keywords. Without keywords, the lesson fires on the section's first
 // eight code spans, and on a heading of up to four words.
 func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
-	advice := strings.TrimSpace(text[s.Body:s.End])
+	advice := strings.TrimSpace(text[s.BodyStart:s.End])
 	if s.Level == 0 {
 		advice = strings.TrimSpace(strings.TrimLeft(advice, "-*+ "))
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // If no phrase is short enough, the title is the section's name.
-func TestTitleOfLessonFromBulletIsCompletePhrase(t *testing.T) {
+func TestBulletLessonTitleIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"- Run `make generate` after each change of a file in api, and commit the result. Never edit gen by hand.": "Run make generate after each change of a file in api, and commit the result",

@@ -82,11 +82,11 @@ func (inv *invocation) runAgent(
 	if _, err := exec.LookPath(args[0]); err != nil { // check before a server is started
 		return agentError(startFailureCode(err), err)
 	}
-	base, err := dataListener(ctx, inv.env, cfg, &f.listener)
-	var own *server.Server // runs in this process; nil if another process serves
+	base, err := findDataListener(ctx, inv.env, cfg, &f.listener)
+	var ownServer *server.Server // runs in this process; nil if another process serves
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
-		if own, base, stop, err = inv.startServer(ctx, flags); err == nil {
+		if ownServer, base, stop, err = inv.startServer(ctx, flags); err == nil {
 			defer func() {
 				if failed := stop(); failed != nil {
 					fmt.Fprintln(inv.stderr, "precept:", failed)
@@ -118,7 +118,7 @@ func (inv *invocation) runAgent(
 	if o.err != nil {
 		return agentError(o.code, o.err)
 	}
-	if own != nil && own.Requests() == 0 && f.verify == "" {
+	if ownServer != nil && ownServer.Requests() == 0 && f.verify == "" {
 		fmt.Fprintf(inv.stderr, "precept: %s sent no request to precept; if the agent does not read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, "+
 			"start `precept serve` and set the agent's base URL to the printed address (docs/AGENTS.md)\n", l.agent)
 	}
@@ -260,7 +260,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 	}
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
+	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HasPreceptData(ownCfg.DataDir) && dir != "" {
 		ownCfg.DataDir = dir // a default ./data without precept's data may be a folder of the user's project
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
@@ -303,7 +303,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 }
 
 func (inv *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
-	book, _, err := loadBook(ctx, inv.tools, cfg)
+	book, _, err := readExistingBook(ctx, inv.tools, cfg)
 	if err != nil {
 		return 0
 	}

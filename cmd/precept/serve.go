@@ -78,7 +78,7 @@ func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source)
 }
 
 func cutExitError(err error) error {
-	if errors.Is(err, server.ErrCut) {
+	if errors.Is(err, server.ErrStreamsCut) {
 		return &codedError{code: exitCut}
 	}
 	return err

@@ -78,7 +78,7 @@ func (inv *invocation) verify() *cobra.Command {
 // verifyCommand passes the output through and finds the failures in it. If toStderr is true, all output goes to
 // standard error.
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResult, error) {
-	capture := &headAndTail{half: maxOutput / 2}
+	capture := &headAndTail{maxEndBytes: maxOutput / 2}
 	command := child{
 		args: args, in: inv.stdin, stdout: io.MultiWriter(inv.stdout, capture),
 		stderr: io.MultiWriter(inv.stderr, capture),
@@ -199,21 +199,21 @@ func goModule(dir string) string {
 // headAndTail is a writer that keeps the first and the last output bytes. It is safe for the two goroutines that copy
 // standard output and standard error.
 type headAndTail struct {
-	half int // bytes that String returns from each end
-	mu   sync.Mutex
-	head []byte
-	tail []byte
+	maxEndBytes int // bytes that String returns from each end
+	mu          sync.Mutex
+	head        []byte
+	tail        []byte
 }
 
 func (h *headAndTail) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := len(p)
-	room := min(len(p), h.half-len(h.head))
+	room := min(len(p), h.maxEndBytes-len(h.head))
 	h.head = append(h.head, p[:room]...)
 	h.tail = append(h.tail, p[room:]...)
-	if len(h.tail) > 2*h.half {
-		h.tail = append(h.tail[:0], h.tail[len(h.tail)-h.half:]...)
+	if len(h.tail) > 2*h.maxEndBytes {
+		h.tail = append(h.tail[:0], h.tail[len(h.tail)-h.maxEndBytes:]...)
 	}
 	return n, nil
 }
@@ -222,8 +222,8 @@ func (h *headAndTail) Write(p []byte) (int, error) {
 func (h *headAndTail) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.tail) <= h.half {
+	if len(h.tail) <= h.maxEndBytes {
 		return string(h.head) + string(h.tail)
 	}
-	return string(h.head) + "\n\n" + strings.ToValidUTF8(string(h.tail[len(h.tail)-h.half:]), "")
+	return string(h.head) + "\n\n" + strings.ToValidUTF8(string(h.tail[len(h.tail)-h.maxEndBytes:]), "")
 }

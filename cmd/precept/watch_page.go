@@ -34,12 +34,12 @@ func (inv *invocation) newPageStyle() pageStyle {
 type ink string
 
 const (
-	inkPlain ink = ""
-	inkHead  ink = "1"     // bold
-	inkBlock ink = "30;42" // black on green: inserted text must be easy to see
-	inkGhost ink = "2;9"   // faint, struck through
-	inkError ink = "31"
-	inkFaint ink = "2"
+	inkPlain    ink = ""
+	inkHeading  ink = "1"     // bold
+	inkInserted ink = "30;42" // black on green: inserted text must be easy to see
+	inkWithheld ink = "2;9"   // faint, struck through
+	inkError    ink = "31"
+	inkFaint    ink = "2"
 )
 
 const labelWidth = 11 // columns
@@ -56,7 +56,7 @@ func (p pageStyle) headLines(t *store.Transcript) string {
 	if t.Control {
 		text += "  (control: no lessons)"
 	}
-	return strings.Join(p.lines(inkHead, text), "\n")
+	return strings.Join(p.lines(inkHeading, text), "\n")
 }
 
 func (p pageStyle) endLines(t *store.Transcript) string {
@@ -67,10 +67,10 @@ func (p pageStyle) endLines(t *store.Transcript) string {
 			t.Verdict, r.Tier,
 		)
 	}
-	return strings.Join(p.lines(inkHead, text), "\n")
+	return strings.Join(p.lines(inkHeading, text), "\n")
 }
 
-func (p pageStyle) turn(t *store.TurnItem) []string {
+func (p pageStyle) turnLines(t *store.TurnItem) []string {
 	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
 		"%.1f s", t.LatencyMS/1000,
 	)}
@@ -85,7 +85,7 @@ func (p pageStyle) turn(t *store.TurnItem) []string {
 	if t.Loops > 0 {
 		facts = append(facts, "LOOP")
 	}
-	out := append([]string{""}, p.lines(inkHead, "-- "+strings.Join(facts, " | "))...)
+	out := append([]string{""}, p.lines(inkHeading, "-- "+strings.Join(facts, " | "))...)
 	if t.Hidden {
 		return append(
 			out,
@@ -95,18 +95,18 @@ func (p pageStyle) turn(t *store.TurnItem) []string {
 		)
 	}
 	for i := range t.Entries {
-		out = append(out, p.entry(&t.Entries[i])...)
+		out = append(out, p.entryLines(&t.Entries[i])...)
 	}
 	return out
 }
 
-func (p pageStyle) entry(e *store.Entry) []string {
+func (p pageStyle) entryLines(e *store.Entry) []string {
 	label, text, colour := e.Kind, e.Text, inkPlain
 	switch e.Kind {
 	case store.KindBlock:
-		label, colour = "PRECEPT +", inkBlock
+		label, colour = "PRECEPT +", inkInserted
 	case store.KindWithheld:
-		label, colour = "PRECEPT -", inkGhost
+		label, colour = "PRECEPT -", inkWithheld
 		text = fmt.Sprintf(
 			"%s was withheld at random (injection probability: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Propensity,

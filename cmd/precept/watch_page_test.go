@@ -20,7 +20,7 @@ func TestWatchPageFitsColumns(t *testing.T) {
 		{Kind: sample.MessageSystem, Text: strings.Repeat("rule\n", 50)},
 	}}
 	for _, columns := range []int{40, 80, 132} {
-		for _, line := range (pageStyle{width: columns}).turn(&turn) {
+		for _, line := range (pageStyle{width: columns}).turnLines(&turn) {
 			n := 0
 			for _, r := range line {
 				n += runeWidth(r) // 2 columns for a wide character
@@ -30,13 +30,13 @@ func TestWatchPageFitsColumns(t *testing.T) {
 			}
 		}
 	}
-	plain := strings.Join(pageStyle{width: 80}.turn(&turn), "\n")
+	plain := strings.Join(pageStyle{width: 80}.turnLines(&turn), "\n")
 	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (injection probability: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("got output\n%s\nwant %q in it", plain, want)
 		}
 	}
-	if coloured := strings.Join(pageStyle{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
+	if coloured := strings.Join(pageStyle{width: 80, colour: true}.turnLines(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
 		t.Errorf("got coloured output %q, want \"\\x1b[30;42mxxx\" and at least five resets", coloured)
 	}
 	w := &invocation{stdout: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}

@@ -163,37 +163,37 @@ func withoutRoles(l *lesson.Lesson) *lesson.Lesson {
 
 // Add counts a session.
 func (r *Evaluator) Add(s *Session) {
-	fired := map[string]map[string]bool{}
+	matchedTriggers := map[string]map[string]bool{}
 	queries := Queries(s.Exchanges)
 	for i := range queries {
 		q := &queries[i]
 		q.Tenant = s.Tenant
 		r.tagger.Tag(q)
 		for _, h := range r.book.Match(q) {
-			words := fired[h.Lesson.Slug]
+			words := matchedTriggers[h.Lesson.Slug]
 			if words == nil {
 				words = map[string]bool{}
-				fired[h.Lesson.Slug] = words
+				matchedTriggers[h.Lesson.Slug] = words
 			}
 			for _, w := range h.Lesson.FiredTriggers(q) {
 				words[w] = true
 			}
 		}
 	}
-	r.countNearMisses(queries, fired, s)
-	r.countLikenessMatches(queries, fired, s)
+	r.countNearMisses(queries, matchedTriggers, s)
+	r.countLikenessMatches(queries, matchedTriggers, s)
 	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
 		all := r.sessionsByTenant[tenant]
 		all.add(s)
 		r.sessionsByTenant[tenant] = all
 	}
-	for slug, words := range fired {
+	for slug, words := range matchedTriggers {
 		r.counts[slug].matches.add(s, words, math.MaxInt)
 	}
 }
 
-// ResultOf returns the result for one lesson.
-func (r *Evaluator) ResultOf(slug string) Result {
+// Result returns the result for one lesson.
+func (r *Evaluator) Result(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
 		return Result{Slug: slug}
@@ -232,7 +232,7 @@ func sortWords(counts map[string]int) []SessionCount {
 func (r *Evaluator) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
-		out = append(out, r.ResultOf(slug))
+		out = append(out, r.Result(slug))
 	}
 	return out
 }
@@ -243,6 +243,6 @@ func (r *Evaluator) Sessions() int { return r.sessionsByTenant[""].count }
 // Matches returns how many sessions the lesson matched, out of all sessions in its tenant, or in all tenants if the
 // lesson has no tenant. Matches implements lesson.Checker.Backtest.
 func (r *Evaluator) Matches(l *lesson.Lesson) (matched, sessions int) {
-	o := r.ResultOf(l.Slug)
+	o := r.Result(l.Slug)
 	return o.Matched, o.Sessions
 }

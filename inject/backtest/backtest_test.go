@@ -33,17 +33,17 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		}
 		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", text)}, Rewarded: i%2 == 0, Reward: reward})
 	}
-	r := run.ResultOf("a-b")
+	r := run.Result("a-b")
 	if r.Matched != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.SessionCount{{Text: "load more", Sessions: 10}}) || !slices.Equal(r.SilentTriggers, []string{"never"}) {
 		t.Errorf(`Result(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
 	}
 	if w := r.Rewards; *w.MeanMatched != 1 || w.RewardedMatched != 10 || *w.MeanUnmatched != 0.5 || w.RewardedUnmatched != 10 {
 		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
-	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
+	if r := run.Result("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
 		t.Errorf("Result(c-d) = %+v, want matches in 5 of acme's 20 sessions", r)
 	}
-	if r := run.ResultOf("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
+	if r := run.Result("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
 		t.Errorf("Result(unknown lesson) = %+v, want no match and no mean reward", r)
 	}
 }
@@ -59,7 +59,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	} {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", words)}})
 	}
-	r := run.ResultOf("a-b")
+	r := run.Result("a-b")
 	if r.Matched != 2 || r.NearMisses.Sessions != 4 || !slices.Equal(r.NearMisses.Examples, []string{"1", "2", "3", "5"}) {
 		t.Errorf("result = %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
 	}
@@ -80,7 +80,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	for range 2 {
 		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", text)}})
 	}
-	r = run.ResultOf("a-b")
+	r = run.Result("a-b")
 	if r.NearMisses.Sessions != 2 || len(r.NearMisses.MissingConditions) != 20 {
 		t.Errorf("text with words from 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
 	}
@@ -135,12 +135,12 @@ func TestRunKeepsTenExamples(t *testing.T) {
 	for range 2000 {
 		run.Add(&s)
 	}
-	if r := run.ResultOf("a-b"); r.Matched != 2001 || len(r.Examples) != 10 {
+	if r := run.Result("a-b"); r.Matched != 2001 || len(r.Examples) != 10 {
 		t.Errorf("result = %+v, want 2001 matches and 10 examples", r)
 	}
 }
 
-func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
+func TestUnreadableSessionPartsAreSkipped(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
 	for name, tc := range map[string]struct {
@@ -155,7 +155,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{tc.exchange}})
-		if got := run.ResultOf("a-b"); got.Matched != tc.want || got.Sessions != 1 {
+		if got := run.Result("a-b"); got.Matched != tc.want || got.Sessions != 1 {
 			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Matched, got.Sessions, tc.want)
 		}
 	}
@@ -163,13 +163,13 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 
 // In a lesson file in the gptme form, a * between spaces matches any word. In the AIP-11 form, it is an ordinary
 // character.
-func TestPhrasesAreReadInFormOfTheirLessonFile(t *testing.T) {
+func TestPhrasesAreReadInLessonFileForm(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := lessonWithKeywords("a-b", "killed at * seconds")
 		l.Form = form
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})
-		if got := run.ResultOf("a-b").Matched; got != want {
+		if got := run.Result("a-b").Matched; got != want {
 			t.Errorf("form %s: got matches in %d sessions, want %d", form, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ func ExampleEvaluator() {
 		message := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, text))
 		run.Add(&backtest.Session{Name: name, Exchanges: []sample.Exchange{{Dialect: "chat", New: []json.RawMessage{message}}}})
 	}
-	r := run.ResultOf("verify-page-id")
+	r := run.Result("verify-page-id")
 	fmt.Printf("would have fired in %d of %d sessions, by %v; never by %q\n", r.Matched, r.Sessions, r.Words, r.SilentTriggers)
 	// Output: would have fired in 2 of 3 sessions, by [{load more 2}]; never by ["next page"]
 }

@@ -41,7 +41,7 @@ func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	}
 }
 
-func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+func (r *Evaluator) countLikenessMatches(queries []lesson.Query, matchedTriggers map[string]map[string]bool, s *Session) {
 	if r.likeness.book == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[strin
 	for i := range queries {
 		for _, h := range r.likeness.book.Match(&queries[i]) {
 			slug := h.Lesson.Slug
-			if h.Resemblance == nil || r.counts[slug] == nil || fired[slug] != nil {
+			if h.Resemblance == nil || r.counts[slug] == nil || matchedTriggers[slug] != nil {
 				continue
 			}
 			if old := best[slug]; old == nil || old.Score < h.Resemblance.Score {

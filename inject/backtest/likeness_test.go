@@ -41,7 +41,7 @@ func runWithSimilarity(tested []*lesson.Lesson, by backtest.LikenessConfig, sent
 }
 
 func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
-	r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, backtest.LikenessConfig{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
+	r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, backtest.LikenessConfig{}, similarSentence, "Rename the endpoint.").Result("keep-old-endpoints")
 	if r.Matched != 1 || r.Likeness.Sessions != 1 || r.Likeness.Captured != lesson.LikeSessions+2 {
 		t.Fatalf("result = %+v, want one exact match, one similarity match and %d captured sessions", r, lesson.LikeSessions+2)
 	}
@@ -57,7 +57,7 @@ func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
 	by := backtest.LikenessConfig{OtherLessons: []*lesson.Lesson{other, endpointLesson()}}
-	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Likeness.Sessions != 0 {
+	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).Result("keep-old-endpoints"); r.Likeness.Sessions != 0 {
 		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Likeness)
 	}
 }
@@ -66,7 +66,7 @@ func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
 	for _, tc := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
 		l.Trigger.ByLikeness = tc.declaresLike
-		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.on}).ResultOf(l.Slug); r.Likeness.Injected != tc.injected {
+		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.on}).Result(l.Slug); r.Likeness.Injected != tc.injected {
 			t.Errorf("lesson like %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Likeness.Injected, tc.injected)
 		}
 	}
@@ -79,7 +79,7 @@ func TestTooFewCapturedSessionsDisableSimilarityMatches(t *testing.T) {
 	traffic.Add(backtest.Queries(s.Exchanges))
 	run.EnableLikeness(backtest.LikenessConfig{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
-	if r := run.ResultOf("keep-old-endpoints"); r.Likeness.Sessions != 0 || r.Likeness.Captured != 1 || r.Likeness.Examples == nil {
+	if r := run.Result("keep-old-endpoints"); r.Likeness.Sessions != 0 || r.Likeness.Captured != 1 || r.Likeness.Examples == nil {
 		t.Errorf("similarity matches = %+v, want none, an empty example list and one captured session", r.Likeness)
 	}
 }

@@ -21,7 +21,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 	for i, w := range words {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", w)}})
 	}
-	return run.ResultOf(l.Slug)
+	return run.Result(l.Slug)
 }
 
 // A captured session names the agent, but not the role or skill. One matching target suffices.
@@ -50,7 +50,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 }
 
 // Truncated items and exchanges in an unknown dialect are skipped.
-func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
+func TestMessagesAreSearchedAtBothEnds(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, tc := range []struct {
 		name, words string
@@ -78,7 +78,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 }
 
 // A request's tool definitions are not stored, so a session counts if it calls the tool, before or after the phrase.
-func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
+func TestToolLessonMatchesOnlySessionsWithTool(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
 	first, second := userExchange("chat", "load more"), userExchange("chat", "thanks")
@@ -87,7 +87,7 @@ func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 		for _, xs := range [][]sample.Exchange{{first, second}, {second, first}} {
 			run := backtest.New([]*lesson.Lesson{l}, nil)
 			run.Add(&backtest.Session{Tenant: "default", Exchanges: xs})
-			if r := run.ResultOf("a-b"); r.Matched != want {
+			if r := run.Result("a-b"); r.Matched != want {
 				t.Errorf("%s: got matches in %d sessions, want %d", tool, r.Matched, want)
 			}
 		}
@@ -97,11 +97,11 @@ func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 func TestPhraseCountsOncePerSession(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
-	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Matched != 0 || r.Rewards.MeanUnmatched != nil || len(r.SilentTriggers) != 3 {
+	if r := run.Result("a-b"); r.Sessions != 0 || r.Matched != 0 || r.Rewards.MeanUnmatched != nil || len(r.SilentTriggers) != 3 {
 		t.Errorf("result without a session = %+v, want zeros and three phrases in SilentTriggers", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
-	r := run.ResultOf("a-b")
+	r := run.Result("a-b")
 	if want := []backtest.SessionCount{{Text: "load more", Sessions: 1}, {Text: "page id", Sessions: 1}}; r.Matched != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.SilentTriggers, []string{"never said"}) {
 		t.Errorf(`result = %+v, want one match, words %+v, and "never said" in SilentTriggers`, r, want)
 	}
@@ -137,7 +137,7 @@ func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 }
 
 // Case, order and distance between the words do not matter.
-func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
+func TestScatteredPhraseWordsAreANearMiss(t *testing.T) {
 	for _, tc := range []struct {
 		keyword, words string
 		near           bool

@@ -28,7 +28,7 @@ func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 }
 
 // countNearMisses counts a session for each lesson with a near miss (see NearMissCounts).
-func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+func (r *Evaluator) countNearMisses(queries []lesson.Query, matchedTriggers map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	addReason := func(slug, reason string) {
 		if near[slug] == nil {
@@ -51,7 +51,7 @@ func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map
 		}
 	}
 	for slug, reasons := range near {
-		if fired[slug] == nil {
+		if matchedTriggers[slug] == nil {
 			r.counts[slug].nearMisses.add(s, reasons, maxNearReasons)
 		}
 	}

@@ -39,7 +39,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-func TestNearestReturnsNoLessonOfAnotherTenant(t *testing.T) {
+func TestNearestReturnsNoOtherTenantsLesson(t *testing.T) {
 	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
 		l.Scope.Tenant, l.Trigger.Keywords = tenant, []string{keyword}

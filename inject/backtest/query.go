@@ -50,7 +50,7 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok b
 	}
 	for _, found := range req.NewResults() {
 		r := found.Result
-		call, ok := req.CallOf(r.CallID)
+		call, ok := req.FindCall(r.CallID)
 		if !ok {
 			call = calls[r.CallID]
 		}

@@ -212,7 +212,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 		if err != nil {
 			return Change{}, asRefused(err)
 		}
-		if faults := lesson.ErrorsOf(b.checks(s).CheckNotes(l)); faults != nil {
+		if faults := lesson.SelectErrors(b.checks(s).CheckNotes(l)); faults != nil {
 			return Change{}, &Refused{faults}
 		}
 		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": l.Support()}}), nil

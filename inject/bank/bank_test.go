@@ -201,7 +201,7 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 	}
 }
 
-func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
+func TestIndexKeepsPreviousCounts(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one"), "two.md": lessonText(t, "two")}}
 	counted := bank.New(bank.Options{Storage: m, Now: noon, Counts: func(slug string) lesson.Counts {
 		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]

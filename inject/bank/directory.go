@@ -29,16 +29,16 @@ type Directory string
 func (d Directory) Name() string { return string(d) }
 
 // Read returns the directory's texts.
-func (d Directory) Read(context.Context) (Reading, error) {
+func (d Directory) Read(context.Context) (Contents, error) {
 	texts, version, problems, err := lesson.ReadDir(string(d))
 	if err != nil {
-		return Reading{}, err
+		return Contents{}, err
 	}
 	old, _, more, err := lesson.ReadDir(filepath.Join(string(d), lesson.ArchiveDir))
 	for name, text := range old {
 		texts[Archive+name] = text
 	}
-	return Reading{texts, append(problems, more...), version}, err
+	return Contents{texts, append(problems, more...), version}, err
 }
 
 // Commit applies a change under a directory lock. New texts are written atomically before old texts are removed, so a

@@ -29,10 +29,10 @@ type memory struct {
 
 func (m *memory) Name() string { return "memory" }
 
-func (m *memory) Read(ctx context.Context) (bank.Reading, error) {
+func (m *memory) Read(ctx context.Context) (bank.Contents, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return bank.Reading{Texts: maps.Clone(m.texts), Version: strconv.Itoa(m.version)}, ctx.Err()
+	return bank.Contents{Texts: maps.Clone(m.texts), Version: strconv.Itoa(m.version)}, ctx.Err()
 }
 
 func (m *memory) Tail(_ context.Context, n int) ([]lesson.Event, error) {

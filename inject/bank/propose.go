@@ -216,12 +216,12 @@ func asRefused(err error) error {
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {
-		findings = lesson.FindingsOfFile(file, findings)
+		findings = lesson.TranslateFindings(file, findings)
 	}
 	if l.ExpiredAt(s.now) {
 		return findings, newRefused(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
 	}
-	if faults := lesson.ErrorsOf(findings); faults != nil {
+	if faults := lesson.SelectErrors(findings); faults != nil {
 		return findings, &Refused{faults}
 	}
 	return findings, nil

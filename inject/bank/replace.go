@@ -27,7 +27,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 			return Change{}, &Refused{faultsWithPaths(problems)}
 		}
 		findings = b.checks(s).CheckBook(next.book)
-		if faults := lesson.ErrorsOf(findings); faults != nil {
+		if faults := lesson.SelectErrors(findings); faults != nil {
 			return Change{}, &Refused{faults}
 		}
 		c := s.changeTo(&next, texts, by)

@@ -14,7 +14,7 @@ var ErrChanged = errors.New("another program changed the lessons at the same tim
 // begin with Archive.
 type Storage interface {
 	// Read returns all texts, including archived texts.
-	Read(ctx context.Context) (Reading, error)
+	Read(ctx context.Context) (Contents, error)
 	// Commit applies a change, or returns ErrChanged if the storage has changed since it was read.
 	Commit(ctx context.Context, c Change) error
 	// Tail returns the newest n audit log events, oldest first.
@@ -26,8 +26,8 @@ type Storage interface {
 // Archive is the prefix for archived lessons' names.
 const Archive = lesson.ArchiveDir + "/"
 
-// Reading is the content of a Storage at the time of a Read call.
-type Reading struct {
+// Contents is the content of a Storage at the time of a Read call.
+type Contents struct {
 	Texts    map[string][]byte
 	Problems []lesson.Problem // about unreadable texts; they are not in Texts
 	Version  string           // changes whenever an unarchived text changes

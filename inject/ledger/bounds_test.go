@@ -14,7 +14,7 @@ import (
 )
 
 // The error has a line for each problem. A longer field is refused.
-func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
+func TestDecodeAcceptsMaximumLengthFields(t *testing.T) {
 	for body, wantProblems := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2,
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,

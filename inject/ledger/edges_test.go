@@ -45,7 +45,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 }
 
 // Lines from a different failure, a passing test or a quotation do not belong to the failure's error.
-func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
+func TestOtherFailuresLinesAreExcluded(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"an error below a file name", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
 		{"an error after a blank line", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
@@ -201,7 +201,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 }
 
 // A path must be specific. The error pattern is the part of the error that does not vary.
-func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
+func TestEntryLessonMatchesPathAndError(t *testing.T) {
 	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
 		{"Makefile", "cannot resolve the address of it", "", "cannot resolve the address of it"},

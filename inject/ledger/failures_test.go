@@ -112,7 +112,7 @@ func FuzzFailures(f *testing.F) {
 	})
 }
 
-func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
+func TestCommandNameDecidesUnknownOutputFormat(t *testing.T) {
 	for _, tc := range []struct{ command, text, want string }{
 		{
 			"bundle exec rubocop", "Inspecting 2 files\nCC\n\nlib/cart.rb:4:1: C: Layout/EmptyLines: Extra blank line detected.\n\n^\nlib/cart.rb:9:81: C: Layout/LineLength: Line is too long. [83/80]\n",

@@ -15,7 +15,7 @@ const maxFormatLine = 4 << 10
 // readKnownFormat reads the formats known to the library errorformat, such as rubocop, phpstan or dotnet. The command
 // selects the format, because a line may fit several formats.
 func (r *failureReader) readKnownFormat() {
-	name := formatOf(r.out.Command)
+	name := commandFormat(r.out.Command)
 	if name == "" {
 		return
 	}
@@ -50,13 +50,13 @@ func (r *failureReader) readKnownFormat() {
 	}
 }
 
-// formatOf returns the name of the first program in a command that the library knows, as in bundle exec rubocop,
+// commandFormat returns the name of the first program in a command that the library knows, as in bundle exec rubocop,
 // vendor/bin/phpstan and dotnet build.
-func formatOf(command []string) string {
-	known := fmts.DefinedFmts()
+func commandFormat(command []string) string {
+	formats := fmts.DefinedFmts()
 	for _, word := range command {
 		name := strings.TrimSuffix(strings.TrimSuffix(path.Base(strings.ReplaceAll(word, `\`, "/")), ".exe"), ".phar")
-		if known[name] != nil {
+		if formats[name] != nil {
 			return name
 		}
 	}

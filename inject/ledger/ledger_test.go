@@ -86,7 +86,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
 `
 
 // Each case has the file before and after Record.
-func TestEntryIsAddedToItsSection(t *testing.T) {
+func TestEntryIsAddedToSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
 	for name, c := range map[string][2]string{

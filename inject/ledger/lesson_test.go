@@ -24,7 +24,7 @@ func TestEntriesReadsRecordedEntries(t *testing.T) {
 	}
 }
 
-func TestLessonOfEntryHasPathAndErrorPattern(t *testing.T) {
+func TestEntryLessonHasPathAndErrorPattern(t *testing.T) {
 	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/cart.go", "TestTotal/empty: Total([]) = 1, want 0", "src/cart.go", ""},
 		{"ts/a.ts", "TS2322: Type 'string' is not assignable to type 'number'.", "ts/a.ts", "is not assignable to type"},

@@ -65,7 +65,7 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 	}
 }
 
-func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
+func TestUnresolvedFailureAdviceNamesCommandAndRule(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
 		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
@@ -90,7 +90,7 @@ func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 }
 
 // The words in the command decide the failure's type.
-func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
+func TestUnknownOutputErrorIsTheLastLines(t *testing.T) {
 	for _, tc := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
 		{"npm run lint", "1\n2\n3\n4\n5\n6\n7\n", ledger.TypeLint, "3 4 5 6 7"},

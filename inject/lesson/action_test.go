@@ -22,7 +22,7 @@ evidence: [{kind: run, ref: one}]
 Look twice.
 `
 
-func TestActSetsStateAndPlan(t *testing.T) {
+func TestApplyActionSetsStateAndPlan(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -74,7 +74,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 
 // Earlier versions did not write former_state. They sometimes wrote a paused lesson as quarantined, with a content
 // hash.
-func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
+func TestResumeAndRestoreAcceptEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestChangedTextNeedsNewApproval(t *testing.T) {
 	}
 }
 
-func TestActRefusesImpossibleActions(t *testing.T) {
+func TestApplyActionRefusesImpossibleActions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "expires_at: 2030-01-01T00:00:00Z\nevidence:", 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 }
 
 // With a very small epsilon, a trial would need more picks than allowed to have enough withheld ones.
-func TestValidateRefusesTooSmallEpsilonOfTrialPlan(t *testing.T) {
+func TestValidateRefusesTooSmallEpsilon(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {
 		t.Errorf("plan with the epsilon 0.0001: got error %v, want an error that asks for a larger epsilon", err)

@@ -15,9 +15,9 @@ const maxRaw = 16 << 10
 // Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters
 // (lines that open or close an inserted block).
 type Text struct {
-	Slug, Title string
-	lines       []string // advice
-	ends        []bool   // whether a paragraph or list item ends with the line
+	Slug, Title   string
+	lines         []string // advice
+	paragraphEnds []bool   // whether a paragraph or list item ends with the line
 }
 
 // Text returns the lesson as a model sees it.
@@ -26,7 +26,7 @@ func (l *Lesson) Text() Text {
 	if t.Slug == "" || hasDelimiter(t.Slug) || speaksAsRole("["+t.Slug+"]") {
 		t.Slug = "lesson"
 	}
-	t.lines, t.ends = unwrap(cleanLines(clipBytes(l.Advice, maxRaw)))
+	t.lines, t.paragraphEnds = unwrap(cleanLines(clipBytes(l.Advice, maxRaw)))
 	return t
 }
 
@@ -58,7 +58,7 @@ func oneLine(s string) string {
 // Lines returns the advice without blank lines and code fences, in at most maxBytes bytes including line feeds. Longer
 // advice is cut after a sentence or list item, or after a word if no sentence fits.
 func (t *Text) Lines(maxBytes int) []string {
-	lines, ends := t.lines, t.ends
+	lines, ends := t.lines, t.paragraphEnds
 	used := 0
 	for i, line := range lines {
 		if used+len(line)+1 <= maxBytes {

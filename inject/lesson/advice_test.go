@@ -12,7 +12,7 @@ import (
 
 const closingLine = "End of lessons."
 
-func textOf(l *Lesson) *Text {
+func renderText(l *Lesson) *Text {
 	t := l.Text()
 	return &t
 }
@@ -47,7 +47,7 @@ func assertSafe(tb testing.TB, l *Lesson) {
 		tb.Fatalf("block %q has hidden characters or invalid UTF-8", text)
 	}
 	size := 0
-	for _, line := range textOf(l).Lines(MaxAdvice) {
+	for _, line := range renderText(l).Lines(MaxAdvice) {
 		size += len(line) + 1
 	}
 	if size > MaxAdvice {
@@ -77,7 +77,7 @@ func TestLinesAreTruncatedAtSentenceEnd(t *testing.T) {
 		{0, []string{}},
 	}
 	for _, tc := range cases {
-		if got := textOf(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
+		if got := renderText(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
 			t.Errorf("Lines(%d) = %q, want %q", tc.max, got, tc.want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLinesAreTruncatedAtSentenceEnd(t *testing.T) {
 		"Use v1.2.3 of it. " + strings.Repeat("x", 30): "Use v1.2.3 of it.",
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
-		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
+		if got := renderText(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
 			t.Errorf("%q: Lines(40) = %q, want only %q", advice, got, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestLinesStayWithinTheirByteLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &Lesson{Slug: "a-b", Title: rapid.String().Draw(rt, "title"), Advice: rapid.StringMatching(`([a-z<|>#:\[\]./*\x{200b}é-]{0,12}[ \n.!]){0,60}`).Draw(rt, "advice")}
 		limit := rapid.IntRange(0, 700).Draw(rt, "max")
-		lines, used := textOf(l).Lines(limit), 0
+		lines, used := renderText(l).Lines(limit), 0
 		for _, line := range lines {
 			used += len(line) + 1
 		}
@@ -192,7 +192,7 @@ func TestClosingMarkerIsRecognisedInAnySpelling(t *testing.T) {
 			t.Errorf("hasDelimiter(%q) = false, want true", v)
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
-		if ErrorsOf(lint(NewBook([]*Lesson{l}))) == nil {
+		if SelectErrors(lint(NewBook([]*Lesson{l}))) == nil {
 			t.Errorf("advice %q passed the checks, want a refusal", v)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	hebrew
 )
 
-func scriptOf(r rune) script {
+func runeScript(r rune) script {
 	switch {
 	case r < 0x0590:
 		return otherScript
@@ -40,7 +40,7 @@ func canStartPhrase(text []byte, at, letters int) bool {
 		return true
 	}
 	r, _ := utf8.DecodeRune(text[at:])
-	s := scriptOf(r)
+	s := runeScript(r)
 	if s != arabic && s != hebrew {
 		return false
 	}
@@ -85,7 +85,7 @@ func withoutArticle(folded []byte) []byte {
 // firstLetters returns the number of letters in a text's first word.
 func firstLetters(text []byte) (n int) {
 	for _, r := range string(text) {
-		if runeKindOf(r) != wordKind {
+		if classifyRune(r) != wordKind {
 			break
 		}
 		n++
@@ -103,7 +103,7 @@ func canEndPhrase(text []byte, at int) bool {
 	end := at
 	for n := 0; n == 0 || !isWordBoundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
-		if n == maxLen || scriptOf(r) != hangul {
+		if n == maxLen || runeScript(r) != hangul {
 			return false
 		}
 		end += size

@@ -67,7 +67,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 }
 
 // The queries have full-width letters, other Unicode hyphens and capital letters.
-func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
+func TestTagIgnoresWidthHyphenStyleAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
 		{Words: []string{"a ｃｏｄｅ－ｒｅｖｉｅｗ please"}},
@@ -83,7 +83,7 @@ func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 }
 
 // A keyword with two Latin letters is too broad.
-func TestKeywordOfTwoKoreanSyllablesIsNotTooBroad(t *testing.T) {
+func TestTwoKoreanSyllablesAreNotTooBroad(t *testing.T) {
 	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)
 	}

@@ -12,8 +12,8 @@ import (
 // schemaID identifies the AIP-11 specification.
 const schemaID = "learning/v1"
 
-// isOtherKindOfFile reports whether a frontmatter has no AIP-11 key, for example in a skill or an editor's rule.
-func isOtherKindOfFile(n *node) bool {
+// isUnrelatedFile reports whether a frontmatter has no AIP-11 key, for example in a skill or an editor's rule.
+func isUnrelatedFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
 
@@ -72,7 +72,7 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 	const prefix = "trigger.metadata.precept"
 	r.checkKeys(prefix, own, preceptTriggerKeys()...)
 	list := func(key string) []string {
-		return r.textList(prefix, own, key, maxListEntries, maxPhraseChars, notBlank, "a phrase")
+		return r.textList(prefix, own, key, maxListEntries, maxPhraseChars, isNotBlank, "a phrase")
 	}
 	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
 	t.Tools, t.Models = list("tools"), list("models")
@@ -81,7 +81,7 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 	t.ByLikeness = r.flag(prefix, own, "like")
 }
 
-func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
+func isNotBlank(s string) bool { return strings.TrimSpace(s) != "" }
 
 func (r *reader) target(field string, n *node) (t Target) {
 	if n.kind != kindMap {
@@ -135,7 +135,7 @@ func evidenceKinds() []string {
 // preceptMapping returns the mapping metadata.precept, or nil.
 func (r *reader) preceptMapping(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
-		return r.mapping(join(prefix, "metadata"), m, "precept", false)
+		return r.mapping(joinField(prefix, "metadata"), m, "precept", false)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {
 		v, _ := n.get(key)
-		r.addInvalid(join(prefix, key), v.line, "%q is not a state; write active, trial, caution, benched, paused, quarantined, candidate, archived, rejected, superseded or expired", s)
+		r.addInvalid(joinField(prefix, key), v.line, "%q is not a state; write active, trial, caution, benched, paused, quarantined, candidate, archived, rejected, superseded or expired", s)
 	}
 	return s
 }
@@ -179,5 +179,5 @@ func (r *reader) readMetadata(l *Lesson, n *node) {
 		v, _ := n.get("trial_outcome")
 		r.addInvalid(prefix+".trial_outcome", v.line, "%q is not an outcome; write %s", l.Plan.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	l.Prevents = r.textList(prefix, n, "prevents", maxListEntries, maxPhraseChars, notBlank, "an error kind or a phrase")
+	l.Prevents = r.textList(prefix, n, "prevents", maxListEntries, maxPhraseChars, isNotBlank, "an error kind or a phrase")
 }

@@ -9,16 +9,16 @@ import (
 // in the lesson with fewer triggers, have similar titles, and are visible to the same agent. Neither supersedes the
 // other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
-	keys, own, o := triggerKeys(l), newClaim(l), b.overlaps()
+	keys, ownClaim, index := triggerKeys(l), newClaim(l), b.overlaps()
 	shared := map[*claim]int{}
 	for _, key := range keys {
-		for _, other := range o[key] {
+		for _, other := range index[key] {
 			shared[other]++
 		}
 	}
 	for other, n := range shared {
 		x := other.lesson
-		if x.Slug != l.Slug && 2*n >= min(len(keys), len(triggerKeys(x))) && own.resembles(other) && sameAudience(l, x) &&
+		if x.Slug != l.Slug && 2*n >= min(len(keys), len(triggerKeys(x))) && ownClaim.resembles(other) && sameAudience(l, x) &&
 			!slices.Contains(l.Supersedes, x.Slug) && !slices.Contains(x.Supersedes, l.Slug) {
 			out = append(out, x)
 		}

@@ -104,8 +104,8 @@ func (c Checker) CheckNotes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(InjectionFindings(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// ErrorsOf returns the findings with severity Error, or nil.
-func ErrorsOf(findings []Finding) ValidationErrors {
+// SelectErrors returns the findings with severity Error, or nil.
+func SelectErrors(findings []Finding) ValidationErrors {
 	var out ValidationErrors
 	for _, f := range findings {
 		if f.Severity == Error {
@@ -117,7 +117,7 @@ func ErrorsOf(findings []Finding) ValidationErrors {
 
 func newFinding(l *Lesson, s Severity, code Code, field, format string, args ...any) Finding {
 	return Finding{
-		Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: l.Form.field(field), Message: fmt.Sprintf(format, args...),
+		Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: l.Form.fieldName(field), Message: fmt.Sprintf(format, args...),
 	}
 }
 
@@ -185,7 +185,7 @@ func unknownKindFindings(l *Lesson) []Finding {
 }
 
 // isSyllable reports whether a character is a syllable or a word. Two such characters can be a phrase.
-func isSyllable(r rune) bool { return runeKindOf(r) == loneKind || scriptOf(r) == hangul }
+func isSyllable(r rune) bool { return classifyRune(r) == loneKind || runeScript(r) == hangul }
 
 type fieldPhrase struct{ field, text string }
 
@@ -283,7 +283,7 @@ func fileFindings(l *Lesson) []Finding {
 // startsWithInstruction reports whether a text starts with an instruction, such as "Look at the first line".
 func startsWithInstruction(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(NormalizeLookalikes(text), "-*•> \t\n0123456789."), ".")
-	_, forbids := stanceOf(first)
+	_, forbids := titleStance(first)
 	return !forbids && slices.Contains(strings.Fields(
 		"add ask build call change check choose commit compare copy count create describe edit fetch find first follow give instead keep "+
 			"list look make measure merge move name note open pass pin prefer print put quote read rebase reload repeat reproduce rerun restart run "+
@@ -293,6 +293,6 @@ func startsWithInstruction(text string) bool {
 
 // namesApproachToAvoid reports whether a title is like "Avoid retrying", "Never retry" or "Retrying a 403".
 func namesApproachToAvoid(title string) bool {
-	_, forbids := stanceOf(title)
+	_, forbids := titleStance(title)
 	return forbids || strings.HasSuffix(strings.ToLower(firstWord(title)), "ing")
 }

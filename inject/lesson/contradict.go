@@ -18,7 +18,7 @@ type claim struct {
 }
 
 func newClaim(l *Lesson) *claim {
-	words, forbids := stanceOf(l.Title)
+	words, forbids := titleStance(l.Title)
 	return &claim{l, words, forbids}
 }
 
@@ -64,10 +64,10 @@ func triggerKeys(l *Lesson) []string {
 // contradicting returns lessons that share a trigger with l and contradict it, by slug.
 func (o overlaps) contradicting(l *Lesson) []*Lesson {
 	var out []*Lesson
-	own := newClaim(l)
+	ownClaim := newClaim(l)
 	for _, key := range triggerKeys(l) {
 		for _, other := range o[key] {
-			if other.lesson.Slug != l.Slug && own.contradicts(other) && !slices.Contains(out, other.lesson) {
+			if other.lesson.Slug != l.Slug && ownClaim.contradicts(other) && !slices.Contains(out, other.lesson) {
 				out = append(out, other.lesson)
 			}
 		}
@@ -108,9 +108,9 @@ func (c *claim) hasOppositeAdvice(other *claim) bool {
 	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
 }
 
-// stanceOf returns the stems (words without endings) that name the action in a title, and whether the title forbids it.
-// Two negations among the first words cancel each other, as in "Never skip".
-func stanceOf(title string) (words []string, forbids bool) {
+// titleStance returns the stems (words without endings) that name the action in a title, and whether the title forbids
+// it. Two negations among the first words cancel each other, as in "Never skip".
+func titleStance(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for negation := range strings.FieldsSeq(unspacedNegations) {
 		if rest := strings.ReplaceAll(folded, negation, " "); rest != folded {
@@ -121,7 +121,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		conditionWords = len(strings.Fields(before))
 	}
-	for i, w := range strings.FieldsFunc(spaceCharacters(folded), func(r rune) bool { return r != '\'' && runeKindOf(r) == punctuationKind }) {
+	for i, w := range strings.FieldsFunc(spaceCharacters(folded), func(r rune) bool { return r != '\'' && classifyRune(r) == punctuationKind }) {
 		switch {
 		case slices.Contains(strings.Fields(negations), w):
 			if i < conditionWords+3 {
@@ -155,7 +155,7 @@ func firstWord(s string) string {
 func spaceCharacters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if runeKindOf(r) == loneKind {
+		if classifyRune(r) == loneKind {
 			b.WriteByte(' ')
 			b.WriteRune(r)
 			b.WriteByte(' ')

@@ -68,9 +68,9 @@ func (ed *editor) isLineEditable(m *node) bool {
 	return true
 }
 
-// endOfPair returns the first line after pair i. Blank lines and comments before the next key do not belong to the
+// pairEnd returns the first line after pair i. Blank lines and comments before the next key do not belong to the
 // pair. stop is the first line after m.
-func (ed *editor) endOfPair(m *node, i, stop int) int {
+func (ed *editor) pairEnd(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
 	}
@@ -101,14 +101,14 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
 		last := len(m.keys) - 1
-		at := ed.endOfPair(m, last, stop)
+		at := ed.pairEnd(m, last, stop)
 		added := node{kind: kindMap}
 		setPath(&added, path, *v)
 		ed.replace(at, at, renderMap(&added, ed.indent(m.keys[0].line)))
 		return
 	}
 	p := &m.keys[i]
-	end := ed.endOfPair(m, i, stop)
+	end := ed.pairEnd(m, i, stop)
 	indent := ed.indent(p.line)
 	switch {
 	case len(path) > 1 && isBlock(&p.val, p.line):
@@ -149,7 +149,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 		return
 	}
 	p := &m.keys[i]
-	end := ed.endOfPair(m, i, stop)
+	end := ed.pairEnd(m, i, stop)
 	switch {
 	case len(path) == 1 || isOnlyPath(&p.val, path[1:]):
 		ed.replace(p.line, end, nil)

@@ -114,7 +114,7 @@ func (e *Explanation) addErrorKinds(q *Query) {
 		failedTools, fires := []string(nil), false
 		for i := range q.Errors {
 			if x := &q.Errors[i]; slices.Contains(x.Kinds, detect.Kind(kind)) {
-				failedTools, fires = append(failedTools, x.Tool), fires || c.firesOnErrorOf(&matchState{}, q, x.Tool)
+				failedTools, fires = append(failedTools, x.Tool), fires || c.firesOnToolError(&matchState{}, q, x.Tool)
 			}
 		}
 		switch {

@@ -1,8 +1,8 @@
 package lesson
 
-// Overlooked returns injection patterns that match text although the scan skips them, because text has none of the
+// SkippedPatterns returns injection patterns that match text although the scan skips them, because text has none of the
 // pattern's words.
-func Overlooked(text string) (patterns []string) {
+func SkippedPatterns(text string) (patterns []string) {
 	shown := keepVisible(stripANSI(text))
 	plain := lowerCompatible(shown)
 	forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": confusableSkeleton(shown)}

@@ -138,7 +138,7 @@ const (
 // firstLone is the first rune that can have loneKind: the start of Thai.
 const firstLone = 0x0E00
 
-func runeKindOf(r rune) runeKind {
+func classifyRune(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
@@ -157,7 +157,7 @@ func runeKindOf(r rune) runeKind {
 func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
-	return runeKindOf(last), runeKindOf(next)
+	return classifyRune(last), classifyRune(next)
 }
 
 // isWordBoundary reports whether a word may end or start at a position. A new script starts a new word even without a
@@ -165,10 +165,10 @@ func kindsAround(text []byte, from, to int) (before, after runeKind) {
 func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
-	if runeKindOf(last) != wordKind || runeKindOf(next) != wordKind {
+	if classifyRune(last) != wordKind || classifyRune(next) != wordKind {
 		return true
 	}
-	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
+	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && runeScript(last) != runeScript(next)
 }
 
 // isInvisible reports whether a word looks the same without the rune. Arabic and Hebrew vowel signs count as invisible,

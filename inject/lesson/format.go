@@ -91,7 +91,7 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	}
 	if got.State == Quarantined && l.State.IsActive() {
 		if !wasActive && got.needsReview() {
-			return ErrorsOf(InjectionFindings(got))
+			return SelectErrors(InjectionFindings(got))
 		}
 		if !wasActive {
 			return errors.New("the approval is for another text; set Approval.ContentHash to this text's hash, or clear it")

@@ -159,7 +159,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 	}
 }
 
-func TestFormatKeepsForeignKeysOfFlowMetadata(t *testing.T) {
+func TestFormatKeepsForeignKeysInFlowMetadata(t *testing.T) {
 	raw := strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
 	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
 	if err != nil {
@@ -227,7 +227,7 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 }
 
 func genPhrase() *rapid.Generator[string] {
-	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(notBlank)
+	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(isNotBlank)
 }
 
 func TestFormatNewRoundTrip(t *testing.T) {

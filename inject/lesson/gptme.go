@@ -27,7 +27,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 		r.addInvalid("", 0, "the file name %q gives no slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
 	}
 	if m := r.mapping("", n, "match", false); m != nil {
-		l.Trigger.Keywords = r.textList("match", m, "keywords", maxListEntries, maxPhraseChars, notBlank, "a phrase")
+		l.Trigger.Keywords = r.textList("match", m, "keywords", maxListEntries, maxPhraseChars, isNotBlank, "a phrase")
 	}
 	l.State = r.status(n)
 	r.readMetadata(l, n)
@@ -53,8 +53,8 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns an AIP-11 field's name in the form f.
-func (f Form) field(name string) string {
+// fieldName returns an AIP-11 field's name in the form f.
+func (f Form) fieldName(name string) string {
 	if f != FormGptme {
 		return name
 	}
@@ -110,12 +110,12 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// FindingsOfFile takes findings about a lesson that was converted to the AIP-11 form, and returns findings about the
+// TranslateFindings takes findings about a lesson that was converted to the AIP-11 form, and returns findings about the
 // original, file: with field names in the original form, and with findings for unread keys.
-func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
-	out := unreadKeyFindings(file)
+func TranslateFindings(original *Lesson, findings []Finding) []Finding {
+	out := unreadKeyFindings(original)
 	for _, f := range findings {
-		f.Field = file.Form.field(f.Field)
+		f.Field = original.Form.fieldName(f.Field)
 		out = append(out, f)
 	}
 	return out

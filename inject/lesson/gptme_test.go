@@ -14,7 +14,7 @@ func gptmeText(lines string) string {
 
 // Lesson files have precept's own format (AIP-11) or gptme's. A * between blanks matches one word in a gptme file, but
 // only a * in an AIP-11 file. A book can contain both.
-func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
+func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
 	book := NewBook([]*Lesson{aip11, gptme})
@@ -46,7 +46,7 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 }
 
 // Keys below the key "match" that precept does not read are reported.
-func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
+func TestGptmeFindingsNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{
 		Now:      noon,

@@ -38,7 +38,7 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 
 // ParseIndexCounts returns the counts in an index by slug. A writer that knows no newer counts writes these again.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
-	known := map[string]Counts{}
+	countsBySlug := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) < 6 {
@@ -47,10 +47,10 @@ func ParseIndexCounts(index []byte) func(slug string) Counts {
 		successes, err1 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-2]))
 		failures, err2 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-1]))
 		if err1 == nil && err2 == nil {
-			known[strings.TrimSpace(cells[0])] = Counts{successes, failures}
+			countsBySlug[strings.TrimSpace(cells[0])] = Counts{successes, failures}
 		}
 	}
-	return func(slug string) Counts { return known[slug] }
+	return func(slug string) Counts { return countsBySlug[slug] }
 }
 
 func escapeCell(s string) string {

@@ -14,7 +14,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 		parsed := readPhrase(p.text, l.Form)
 		reason := ""
 		switch {
-		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return runeKindOf(r) != punctuationKind }):
+		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return classifyRune(r) != punctuationKind }):
 			reason = "holds no letter or digit"
 		case !parsed.canTrigger() && !isStopWord(parsed.key):
 			reason = "is a single letter"

@@ -35,7 +35,7 @@ func newBook(t *testing.T, files ...string) *lesson.Book {
 	return book
 }
 
-func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
+func TestErrorKindMatchesAllToolWordings(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonForErrorKinds("the-one", "command-not-found"))
 	for _, text := range []string{
@@ -116,7 +116,7 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 }
 
 // A caution shows what to avoid. An agent would take an instruction in a caution for something to avoid.
-func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
+func TestInstructionInCautionAdviceIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, hasInstruction := range map[string]bool{
 		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
@@ -136,7 +136,7 @@ func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	}
 }
 
-func TestCautionTitleThatOrdersAStepIsReported(t *testing.T) {
+func TestInstructionInCautionTitleIsReported(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]bool{
 		"Avoid forcing a rejected push": false, "Retrying a 403": false, "Never retry a 403": false,

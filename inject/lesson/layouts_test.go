@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
+func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	quarantine := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
 	for _, tc := range []struct {

@@ -34,7 +34,7 @@ const (
 // likeBounds holds the limits for one kind of text. The first three are minimum shared weights.
 type likeBounds struct {
 	twoStems      float32 // if at least two stems are shared
-	topicOnly     float32 // if only the lesson's main topic (see likeTerm.topicOf) is shared
+	topicOnly     float32 // if only the lesson's main topic (see likeTerm.topicLessons) is shared
 	relatedPhrase float32 // if a phrase of several words is related to a term in the lesson
 	rareDiscount  float32 // subtracted from minLike above rareInformation
 	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
@@ -68,10 +68,10 @@ type likePart struct {
 
 // likeTerm is a stem, phrase or shape (see relatedTable) in a lesson.
 type likeTerm struct {
-	number  int32 // index in likeScratch.counted
-	weight  float32
-	parts   []int32 // indices in likeIndex.parts
-	topicOf []int32 // lessons with this main topic
+	number       int32 // index in likeScratch.counted
+	weight       float32
+	parts        []int32 // indices in likeIndex.parts
+	topicLessons []int32 // lessons with this main topic
 }
 
 // likeIndex finds lessons that share stems with a window, and scores them. Everything except scratch is immutable.
@@ -94,14 +94,14 @@ func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, byErrorKind: map[detect.Kind][]int32{}, topicStems: map[int32][]string{}, byRequestKind: map[request.Kind][]int32{}}
 	x.groups = make([][]*likeTerm, related().groupCount)
 	for i, l := range lessons {
-		x.compile(int32(i), l) //nolint:gosec // the number of lessons fits in an int32
+		x.addLesson(int32(i), l) //nolint:gosec // the number of lessons fits in an int32
 	}
 	x.scratch.New = func() any { return x.newScratch() }
 	return x
 }
 
-// compile adds a lesson. Error patterns are compared only with tool errors, as in exact matches.
-func (x *likeIndex) compile(lesson int32, l *Lesson) {
+// addLesson adds a lesson. Error patterns are compared only with tool errors, as in exact matches.
+func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 	var stemsByKind [numTextKinds][]string
 	phrases, phraseCounts := 0, map[string]int{}
 	add := func(weight float32, text string, textKinds [numTextKinds]bool) []string {
@@ -114,7 +114,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 				stemsByKind[from] = append(stemsByKind[from], stems...)
 			}
 		}
-		x.add(likePart{lesson: lesson, textKinds: textKinds, weight: weight}, stems)
+		x.addPart(likePart{lesson: lesson, textKinds: textKinds, weight: weight}, stems)
 		return stems
 	}
 	everywhere, inErrors := [numTextKinds]bool{true, true}, [numTextKinds]bool{fromErrors: true}
@@ -150,16 +150,16 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		var textKinds [numTextKinds]bool
 		textKinds[from] = true
 		x.totalParts[from] = append(x.totalParts[from], int32(len(x.parts))) //nolint:gosec // the number of parts fits in an int32
-		x.add(likePart{lesson: lesson, textKinds: textKinds}, sortedSet(stemsByKind[from]))
+		x.addPart(likePart{lesson: lesson, textKinds: textKinds}, sortedSet(stemsByKind[from]))
 	}
 	for s, n := range phraseCounts {
 		if n >= 3 && 5*n >= 2*phrases { // a main topic is in at least two fifths of the phrases
-			x.terms[s].topicOf = append(x.terms[s].topicOf, lesson)
+			x.terms[s].topicLessons = append(x.terms[s].topicLessons, lesson)
 		}
 	}
 }
 
-func (x *likeIndex) add(p likePart, stems []string) {
+func (x *likeIndex) addPart(p likePart, stems []string) {
 	for _, s := range stems {
 		t := x.terms[s]
 		if t == nil {
@@ -188,7 +188,7 @@ type Resemblance struct {
 	Score     float64
 	Threshold float64 // minimum score
 
-	index int32 // in likeIndex.lessons
+	lessonIndex int32 // in likeIndex.lessons
 }
 
 // bestMatches returns at most one lesson per text: a lesson with the kind of the error or request or, if there is none,
@@ -209,7 +209,7 @@ func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 		if !ok {
 			r, ok = x.matchWindows(s, t)
 		}
-		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
+		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.lessonIndex == r.lessonIndex }) {
 			out = append(out, r)
 		}
 	}
@@ -231,7 +231,7 @@ func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool)
 	windows := 0
 	for w := range t.windows {
 		windows++
-		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(of likeScore) bool { return !x.shouldCompare(&t, of.lesson) })
+		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(candidate likeScore) bool { return !x.shouldCompare(&t, candidate.lesson) })
 		if len(scores) == 0 {
 			continue
 		}
@@ -251,7 +251,7 @@ func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool)
 func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeText) Resemblance {
 	r := Resemblance{
 		Lesson: x.lessons[score.lesson], CallID: t.callID, Window: strings.TrimSpace(w.text), Score: float64(score.score),
-		Threshold: float64(x.minScore(&score, windows)), index: score.lesson,
+		Threshold: float64(x.minScore(&score, windows)), lessonIndex: score.lesson,
 	}
 	for word, stem := range wordStems(w.text) {
 		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.totalParts[t.from][score.lesson]) && !slices.Contains(r.Words, word) {

@@ -40,9 +40,9 @@ func (b *Book) exactMatches(text string, from textKind) []int32 {
 		}
 	}
 	for _, id := range s.phrases {
-		for _, o := range b.phrases[id].uses {
-			if o.role == roleKeyword || o.role == roleError && from == fromErrors {
-				out = append(out, o.lesson)
+		for _, use := range b.phrases[id].uses {
+			if use.role == roleKeyword || use.role == roleError && from == fromErrors {
+				out = append(out, use.lesson)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {
 		r := &found[i]
-		m, c := &s.states[r.index], &b.active[r.index]
+		m, c := &s.states[r.lessonIndex], &b.active[r.lessonIndex]
 		if m.vetoed || !c.admits(q) || slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == r.Lesson }) {
 			continue
 		}
@@ -141,7 +141,7 @@ func (l *Lesson) aboutErrors() bool {
 
 // Sentences returns the sentences and lines in a text, except those with only function words.
 func Sentences(text string) (out []string) {
-	for w := range windowsOf(text) {
+	for w := range splitWindows(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {
 			out = append(out, s)
 		}

@@ -27,10 +27,10 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
 	}
-	phrases := map[request.Kind]int{}
+	countByKind := map[request.Kind]int{}
 	for _, p := range l.Trigger.Keywords {
 		for _, f := range request.Kinds(strings.ReplaceAll(p, "*", "")) {
-			if phrases[f.Kind]++; 2*phrases[f.Kind] >= len(l.Trigger.Keywords) && !slices.Contains(kinds, f.Kind) {
+			if countByKind[f.Kind]++; 2*countByKind[f.Kind] >= len(l.Trigger.Keywords) && !slices.Contains(kinds, f.Kind) {
 				kinds = append(kinds, f.Kind)
 			}
 		}
@@ -49,8 +49,8 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 			continue
 		}
 		for _, l := range x.byErrorKind[k] {
-			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: minLike, index: l}
-			for w := range windowsOf(t.text) {
+			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: minLike, lessonIndex: l}
+			for w := range splitWindows(t.text) {
 				for word, stem := range wordStems(w.text) {
 					if _, ok := slices.BinarySearch(x.topicStems[l], stem); ok && !slices.Contains(r.Words, word) {
 						r.Words, r.Window = append(r.Words, word), strings.TrimSpace(w.text)

@@ -6,7 +6,7 @@ import (
 )
 
 // A request kind, such as a release, groups differently worded requests.
-func TestLessonMatchesRequestsOfItsKind(t *testing.T) {
+func TestLessonMatchesSameKindRequests(t *testing.T) {
 	newLesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, ByLikeness: true}}
 	}

@@ -126,8 +126,8 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 	}
 }
 
-// shapeOf returns {version} for 2.4.1, {duration} for 50ms, .py for main.py, or "".
-func shapeOf(field string) string {
+// wordShape returns {version} for 2.4.1, {duration} for 50ms, .py for main.py, or "".
+func wordShape(field string) string {
 	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
 	if name := fileName(field); name != "" {
 		return name[strings.LastIndexByte(name, '.'):]

@@ -45,7 +45,7 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	score := func(text string) float32 {
 		s := x.newScratch()
 		s.budget = maxLikeWork
-		for w := range windowsOf(text) {
+		for w := range splitWindows(text) {
 			for _, match := range x.score(s, w.stems, fromWords) {
 				return match.score
 			}
@@ -58,12 +58,12 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	}
 }
 
-func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
+func TestShapeIsPlaceholderOrExtension(t *testing.T) {
 	for field, want := range map[string]string{
 		"2.4": "{version}", "v3": "{version}", "(1.2.13)": "{version}", "50ms": "{duration}", "30%": "{percent}", "3GB": "{size}", "3am": "{clock}", "14:30": "{clock}",
 		"2026-01-31": "{date}", "$20": "{money}", "20€": "{money}", "503": "{status}", "src/main.py": ".py", "17": "", "word": "", "1000": "", "": "",
 	} {
-		if got := shapeOf(field); got != want {
+		if got := wordShape(field); got != want {
 			t.Errorf("%q: shape = %q, want %q", field, got, want)
 		}
 	}

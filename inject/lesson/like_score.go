@@ -203,7 +203,7 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textK
 	}
 	return slices.ContainsFunc(stems, func(stem string) bool {
 		t := x.terms[stem]
-		return t != nil && slices.Contains(t.topicOf, l)
+		return t != nil && slices.Contains(t.topicLessons, l)
 	})
 }
 

@@ -108,7 +108,7 @@ func TestSimilarityNeeds200Sessions(t *testing.T) {
 }
 
 // A window is a sentence or a line in a text.
-func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
+func TestThresholdLimitsMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
 		for _, p := range paraphrases(t) {
@@ -214,7 +214,7 @@ func TestWordFormsShareOneStem(t *testing.T) {
 
 func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 	var got []string
-	for w := range windowsOf("Open src/main.go. Then run version 1.2 of it!\nthe third line\n\n?") {
+	for w := range splitWindows("Open src/main.go. Then run version 1.2 of it!\nthe third line\n\n?") {
 		got = append(got, strings.TrimSpace(w.text))
 	}
 	if want := []string{"Open src/main.go.", "Then run version 1.2 of it!", "the third line"}; !slices.Equal(got, want) {
@@ -283,7 +283,7 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 }
 
 // The wording differs from the error pattern, but must share a word with the lesson.
-func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
+func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
 		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, ByLikeness: true},
@@ -343,7 +343,7 @@ func TestIdentifiersAreSplitIntoWords(t *testing.T) {
 	}
 }
 
-func TestWordPairHasStemOfSynonym(t *testing.T) {
+func TestWordPairHasSynonymStem(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
 		if stems := textStems(pair); !slices.Contains(stems, likeStem(word)) {
 			t.Errorf("textStems(%q) = %q, want %q's stem among them", pair, stems, word)

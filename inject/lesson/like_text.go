@@ -23,8 +23,8 @@ type window struct {
 	stems []string
 }
 
-// windowsOf yields the sentences and lines with stems.
-func windowsOf(text string) iter.Seq[window] {
+// splitWindows yields the sentences and lines with stems.
+func splitWindows(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
 	}
@@ -82,7 +82,7 @@ func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
 		for field := range strings.FieldsSeq(toNFKC(text)) {
-			if shape := shapeOf(field); shape != "" && !yield(field, shape) {
+			if shape := wordShape(field); shape != "" && !yield(field, shape) {
 				return
 			}
 			if name := fileName(field); name != "" {
@@ -91,7 +91,7 @@ func wordStems(text string) iter.Seq2[string, string] {
 				}
 				continue
 			}
-			for word := range wordsOf(field) {
+			for word := range fieldWords(field) {
 				recent.add(word)
 				for stem := range recent.stems {
 					if !yield(word, stem) {
@@ -103,10 +103,10 @@ func wordStems(text string) iter.Seq2[string, string] {
 	}
 }
 
-// wordsOf splits a field at punctuation and camel case.
-func wordsOf(field string) iter.Seq[string] {
+// fieldWords splits a field at punctuation and camel case.
+func fieldWords(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || runeKindOf(r) == punctuationKind && r != '\'' && r != '’' }) {
+		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || classifyRune(r) == punctuationKind && r != '\'' && r != '’' }) {
 			for part := range nameParts(w) {
 				if !yield(part) {
 					return

@@ -122,7 +122,7 @@ type likeText struct {
 
 // windows yields the text's windows, except single markup tags and the user's sentences that forbid something.
 func (t *likeText) windows(yield func(window) bool) {
-	for w := range windowsOf(t.text) {
+	for w := range splitWindows(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
 			continue
 		}
@@ -188,7 +188,7 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text 
 		slices.SortFunc(list, byScore)
 		reached := 0
 		for _, r := range list {
-			if reached += r.windows; reached > limit {
+			if reached += r.windowCount; reached > limit {
 				out[i] = math.Nextafter32(r.score, math.MaxFloat32)
 				break
 			}
@@ -198,8 +198,8 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text 
 }
 
 type scoreCount struct {
-	score   float32
-	windows int
+	score       float32
+	windowCount int
 }
 
 func byScore(a, b scoreCount) int {

@@ -85,7 +85,7 @@ func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 	}
 }
 
-func TestLoadOfMissingDirectoryIsEmpty(t *testing.T) {
+func TestLoadMissingDirectoryIsEmpty(t *testing.T) {
 	b, problems, err := lesson.Load(filepath.Join(t.TempDir(), "missing"))
 	if err != nil || len(problems) != 0 || b.Len() != 0 {
 		t.Errorf("Load(missing directory): problems = %v, err = %v, want no problem, no error and no lesson", problems, err)
@@ -178,7 +178,7 @@ func TestWatcherKeepsLastValidVersion(t *testing.T) {
 	}
 }
 
-func TestOldBookKeepsLessonOfRemovedFile(t *testing.T) {
+func TestOldBookKeepsRemovedLesson(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	bank := lesson.NewWatcher(dir, nil)

@@ -6,13 +6,13 @@ import (
 
 // matchState is what a match has found out about one lesson.
 type matchState struct {
-	isTouched        bool  // in scratch.touched
-	matchesWords     bool  // a trigger matches the user's words, their request kinds, or the tags
-	vetoed           bool  // a not_keyword occurs in a text
-	toolsCompared    bool  // toolOffered is computed
-	toolOffered      bool  // the request offers one of the lesson's tools
-	newestWithPhrase int32 // 1 + index of the newest error with a phrase from the lesson; 0 for none
-	newestError      int32 // 1 + index of the newest error that triggers the lesson; 0 for none
+	isTouched             bool  // in scratch.touched
+	matchesWords          bool  // a trigger matches the user's words, their request kinds, or the tags
+	vetoed                bool  // a not_keyword occurs in a text
+	toolsCompared         bool  // toolOffered is computed
+	toolOffered           bool  // the request offers one of the lesson's tools
+	newestErrorWithPhrase int32 // 1 + index of the newest error with a phrase from the lesson; 0 for none
+	newestError           int32 // 1 + index of the newest error that triggers the lesson; 0 for none
 }
 
 // maxWork limits the work in one match, counted in found phrases and compared positions. Typical texts need a few
@@ -134,7 +134,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 	}
 	for _, kind := range q.Errors[i].Kinds {
 		for _, n := range b.byErrorKind[string(kind)] {
-			if m := s.touch(n); b.active[n].firesOnErrorOf(m, q, q.Errors[i].Tool) {
+			if m := s.touch(n); b.active[n].firesOnToolError(m, q, q.Errors[i].Tool) {
 				m.newestError = max(m.newestError, int32(i+1))
 			}
 		}
@@ -150,18 +150,18 @@ func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 			return s.budget >= 0
 		}
 		s.recordPhrase(id, textID)
-		for _, o := range p.uses {
-			if textID == userWordsID && o.role == roleError {
+		for _, use := range p.uses {
+			if textID == userWordsID && use.role == roleError {
 				continue
 			}
-			switch m := s.touch(o.lesson); {
-			case o.role == roleVeto:
+			switch m := s.touch(use.lesson); {
+			case use.role == roleVeto:
 				m.vetoed = true
 			case textID == userWordsID:
 				m.matchesWords = true
-			case m.newestWithPhrase != textID:
-				m.newestWithPhrase = textID
-				if b.active[o.lesson].isOffered(m, q, q.Errors[textID-1].Tool) {
+			case m.newestErrorWithPhrase != textID:
+				m.newestErrorWithPhrase = textID
+				if b.active[use.lesson].isOffered(m, q, q.Errors[textID-1].Tool) {
 					m.newestError = textID
 				}
 			}
@@ -189,9 +189,9 @@ func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) b
 	return m.toolOffered
 }
 
-// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. Many tools have errors with the
+// firesOnToolError reports whether an error kind from failedTool triggers the lesson. Many tools have errors with the
 // same kind, so an error triggers a lesson with tools only if one of these tools failed.
-func (c *compiledLesson) firesOnErrorOf(m *matchState, q *Query, failedTool string) bool {
+func (c *compiledLesson) firesOnToolError(m *matchState, q *Query, failedTool string) bool {
 	if failedTool == "" {
 		return c.isOffered(m, q, "")
 	}

@@ -276,7 +276,7 @@ func naiveMatch(phrase, text string) bool {
 		return out
 	}
 	isWordRune := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
-	isLetterOfWord := func(r rune) bool { return isWordRune(r) && runeKindOf(r) != loneKind }
+	isWordLetter := func(r rune) bool { return isWordRune(r) && classifyRune(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(folded(phrase)), " ")), folded(text)
 	isStar := func(i int) bool { // p[i] is a * next to a word character
 		a, b := i, i
@@ -288,7 +288,7 @@ func naiveMatch(phrase, text string) bool {
 		}
 		return p[i] == '*' && (a > 0 && isWordRune(p[a-1]) || b+1 < len(p) && isWordRune(p[b+1]))
 	}
-	edge := func(i int) bool { return i == 0 || i == len(s) || !isLetterOfWord(s[i-1]) || !isLetterOfWord(s[i]) }
+	edge := func(i int) bool { return i == 0 || i == len(s) || !isWordLetter(s[i-1]) || !isWordLetter(s[i]) }
 	var matchRest func(i, j int) bool
 	matchRest = func(i, j int) bool {
 		if i == len(p) {
@@ -308,7 +308,7 @@ func naiveMatch(phrase, text string) bool {
 		}
 	}
 	for j := range len(s) + 1 {
-		if (isStar(0) || !isLetterOfWord(p[0]) || edge(j)) && matchRest(0, j) {
+		if (isStar(0) || !isWordLetter(p[0]) || edge(j)) && matchRest(0, j) {
 			return true
 		}
 	}
@@ -352,7 +352,7 @@ func FuzzMatch(f *testing.F) {
 		if len(list) > 200 || len(text) > minMixedBlob {
 			return // the naive matcher does not skip encoded data
 		}
-		if strings.ContainsFunc(list+text, func(r rune) bool { return scriptOf(r) != otherScript }) {
+		if strings.ContainsFunc(list+text, func(r rune) bool { return runeScript(r) != otherScript }) {
 			return // the naive matcher knows no attached articles and particles
 		}
 		phrases := strings.Split(strings.ToValidUTF8(list, ""), "|")

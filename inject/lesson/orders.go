@@ -57,7 +57,7 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 
 // readInstructionRule parses a section, and replaces <name> in a pattern by that part's alternatives.
 func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
-	o := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
+	rule := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
 	transform := norm.NFD.String // as in texts without accents; no change for English
 	if options[0] == "squeezed" {
 		transform = confusableSkeletons
@@ -71,15 +71,15 @@ func readInstructionRule(ruleName string, options []string, lines string, parts 
 		line = strings.TrimSuffix(line, "\n")
 		if words, ok := strings.CutPrefix(line, "words: "); ok {
 			for w := range strings.SplitSeq(words, ", ") {
-				o.matchesNonASCII = o.matchesNonASCII || w == "beyond ASCII"
-				o.words = append(o.words, transform(w))
+				rule.matchesNonASCII = rule.matchesNonASCII || w == "beyond ASCII"
+				rule.words = append(rule.words, transform(w))
 			}
 		} else if line != "" && !strings.HasPrefix(line, "// ") {
 			patterns = append(patterns, strings.NewReplacer(names...).Replace(norm.NFD.String(line)))
 		}
 	}
-	o.pattern = regexp.MustCompile(strings.Join(patterns, "|"))
-	return o
+	rule.pattern = regexp.MustCompile(strings.Join(patterns, "|"))
+	return rule
 }
 
 func confusableSkeletons(words string) string {

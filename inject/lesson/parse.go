@@ -52,7 +52,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root):
+	case root.kind == kindMap && !gptme && isUnrelatedFile(&root):
 		// Checked first, because faults in a file that is not a lesson are useless.
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:

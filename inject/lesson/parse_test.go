@@ -77,7 +77,7 @@ func TestParseReadsGptmeForm(t *testing.T) {
 		t.Errorf("keywords = %q, want \"git worktree add\" and \"branch is already checked out\"", l.Trigger.Keywords)
 	}
 	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
-	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
+	if got := renderText(l).Lines(MaxAdvice); !slices.Equal(got, want) {
 		t.Errorf("Lines(MaxAdvice) = %q, want %q", got, want)
 	}
 	if got := matchedSlugs(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {

@@ -80,7 +80,7 @@ func (p *phrase) canTrigger() bool {
 		if r != ' ' {
 			nonBlank++
 		}
-		switch runeKindOf(r) {
+		switch classifyRune(r) {
 		case loneKind:
 			return true
 		case wordKind:
@@ -108,7 +108,7 @@ func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeRune(text[at:])
-			if run == maxRun || runeKindOf(r) == punctuationKind {
+			if run == maxRun || classifyRune(r) == punctuationKind {
 				return false
 			}
 			at += size
@@ -129,7 +129,7 @@ func (p *phrase) matchBefore(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeLastRune(text[:at])
-			if run == maxRun || runeKindOf(r) == punctuationKind {
+			if run == maxRun || classifyRune(r) == punctuationKind {
 				return false
 			}
 			at -= size

@@ -44,7 +44,7 @@ func (r *reader) checkKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
 		if !slices.Contains(keys, p.key) {
-			r.addInvalid(join(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", remedyOf(prefix, p.key, keys), strings.Join(keys, ", "))
+			r.addInvalid(joinField(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", keyRemedy(prefix, p.key, keys), strings.Join(keys, ", "))
 		}
 	}
 }
@@ -53,8 +53,8 @@ func preceptTriggerKeys() []string {
 	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
 }
 
-// remedyOf returns advice to move, correct or remove an unknown key.
-func remedyOf(prefix, key string, known []string) string {
+// keyRemedy returns advice to move, correct or remove an unknown key.
+func keyRemedy(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
 	}
@@ -64,7 +64,7 @@ func remedyOf(prefix, key string, known []string) string {
 	return "remove it"
 }
 
-func join(prefix, key string) string {
+func joinField(prefix, key string) string {
 	if prefix == "" {
 		return key
 	}
@@ -75,7 +75,7 @@ func join(prefix, key string) string {
 // an error.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)
-	field := join(prefix, key)
+	field := joinField(prefix, key)
 	switch {
 	case !ok && required:
 		r.addInvalid(field, n.line, "is missing; add it")
@@ -92,7 +92,7 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 // text returns the string under key, or "". If the string does not have lo to hi characters, an error is recorded.
 func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
 	v, ok := n.get(key)
-	field := join(prefix, key)
+	field := joinField(prefix, key)
 	if !ok {
 		if required {
 			r.addInvalid(field, n.line, "is missing; add it")
@@ -123,7 +123,7 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	if !ok {
 		return nil
 	}
-	field := join(prefix, key)
+	field := joinField(prefix, key)
 	if v.kind != kindList {
 		r.addInvalid(field, v.line, "is %s; write a list, [a, b] or a line - a for each", v.kind)
 		return nil
@@ -140,7 +140,7 @@ func (r *reader) textList(prefix string, n *node, key string, limit, hi int, acc
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
 	for i := range items {
-		field := fmt.Sprintf("%s[%d]", join(prefix, key), i)
+		field := fmt.Sprintf("%s[%d]", joinField(prefix, key), i)
 		if !r.checkText(field, &items[i], 1, hi) {
 			continue
 		}
@@ -160,7 +160,7 @@ func (r *reader) number(prefix string, n *node, key string, accepts func(float64
 		return 0
 	}
 	if v.kind != kindNumber || !accepts(v.number) {
-		r.addInvalid(join(prefix, key), v.line, want, args...)
+		r.addInvalid(joinField(prefix, key), v.line, want, args...)
 		return 0
 	}
 	return v.number
@@ -177,7 +177,7 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 		return false
 	}
 	if v.kind != kindBool {
-		r.addInvalid(join(prefix, key), v.line, "is %s; write true or false", v.kind)
+		r.addInvalid(joinField(prefix, key), v.line, "is %s; write true or false", v.kind)
 	}
 	return v.kind == kindBool && v.number != 0
 }
@@ -217,7 +217,7 @@ func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	field := join(prefix, key)
+	field := joinField(prefix, key)
 	if v.kind != kindString {
 		r.addInvalid(field, v.line, "is %s; write a date and time like 2030-01-31T00:00:00Z", v.kind)
 		return time.Time{}

@@ -128,7 +128,7 @@ func TestQuarantinedCopyDoesNotReplaceActiveLesson(t *testing.T) {
 	}
 }
 
-func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
+func TestBookKeepsFirstEqualSlug(t *testing.T) {
 	newLesson := func(slug, path string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, Path: path, State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{"in doubt"}}}
 	}
@@ -211,7 +211,7 @@ func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
 	}
 }
 
-func TestErrorsInEvidenceAndTargetsNameTheirField(t *testing.T) {
+func TestEvidenceAndTargetErrorsNameTheField(t *testing.T) {
 	const evidence, metadata = "evidence: [{kind: run, ref: one, note: it went well}]\n", "  metadata: {precept: {keywords: [in doubt]}}\n"
 	for name, tc := range map[string]struct{ old, new, want string }{
 		"no evidence":                         {evidence, "", "evidence is missing; name at least one run"},

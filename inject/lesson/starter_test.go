@@ -34,8 +34,8 @@ func TestStarterLessonsHaveNoFindings(t *testing.T) {
 // Advice must not be truncated, because the last sentence often says what not to do.
 func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
-		fullText := strings.Join(textOf(l).Lines(1<<20), "\n")
-		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != fullText {
+		fullText := strings.Join(renderText(l).Lines(1<<20), "\n")
+		if shown := strings.Join(renderText(l).Lines(MaxAdvice), "\n"); shown != fullText {
 			t.Errorf("%s: advice with %d bytes is truncated to %d bytes: %q", l.Slug, len(fullText), len(shown), shown)
 		}
 		if len(l.Advice)-len(fullText) > 8 {

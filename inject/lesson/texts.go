@@ -75,7 +75,7 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 		next[name] = e
 		added = append(added, e)
 	}
-	unreadable = t.keepUnreadable(next, unreadable)
+	unreadable = t.keepUnreadableEntries(next, unreadable)
 	t.parseAll(added)
 	changed = t.entries == nil || !maps.Equal(t.entries, next) || !maps.Equal(t.archived, archived) ||
 		!slices.EqualFunc(t.unreadable, unreadable, func(x, y Problem) bool { return x.Error() == y.Error() })
@@ -91,9 +91,9 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 // Current returns what Load last returned.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the last readable versions of unreadable files to next, so that these lessons stay in effect. In
-// the returned problems, PreviousActive tells whether there is such a lesson.
-func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
+// keepUnreadableEntries adds the last readable versions of unreadable files to next, so that these lessons stay in
+// effect. In the returned problems, PreviousActive tells whether there is such a lesson.
+func (t *Texts) keepUnreadableEntries(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {
 		p := &unreadable[i]
@@ -164,7 +164,7 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unreadable)
-	pathOf := map[string]string{} // by slug
+	pathBySlug := map[string]string{} // by slug
 	for _, e := range t.byPrecedence() {
 		if len(e.errs) > 0 {
 			p := Problem{Path: e.path, Errors: e.errs, PreviousActive: e.lesson != nil}
@@ -176,12 +176,12 @@ func (t *Texts) assemble() {
 		if e.lesson == nil {
 			continue
 		}
-		if firstPath, taken := pathOf[e.lesson.Slug]; taken {
+		if firstPath, taken := pathBySlug[e.lesson.Slug]; taken {
 			problems = append(problems, newProblem(e.lesson, CodeCollision, "slug",
 				fmt.Sprintf("the slug %q is already taken by %s, which has precedence; give this lesson another slug, or delete the file", e.lesson.Slug, firstPath)))
 			continue
 		}
-		pathOf[e.lesson.Slug] = e.path
+		pathBySlug[e.lesson.Slug] = e.path
 		if reason := e.quarantineReason(); reason != "" {
 			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+reason+"; correct the lesson, or read the lesson and approve it with --force")
 			p.Quarantined = true

@@ -68,7 +68,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
 	if w.Events {
-		w.pollOnly(w.events.open())
+		w.disableEventsOnError(w.events.open())
 	}
 	defer w.events.close()
 	for {
@@ -98,9 +98,9 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// pollOnly turns kernel events off if err, the error from opening or extending them, is not nil. The watcher then only
-// polls.
-func (w *Watcher) pollOnly(err error) {
+// disableEventsOnError turns kernel events off if err, the error from opening or extending them, is not nil. The
+// watcher then only polls.
+func (w *Watcher) disableEventsOnError(err error) {
 	if err == nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (w *Watcher) reload(ctx context.Context) {
 	l, err := listDir(w.dir, func(*listing, string, fs.FileInfo) {})
 	if err == nil {
 		version = l.version()
-		w.pollOnly(w.events.watchFolders(l))
+		w.disableEventsOnError(w.events.watchFolders(l))
 	}
 	switch {
 	case err != nil && err.Error() == w.lastError:

@@ -83,7 +83,7 @@ func mustSucceed(t *testing.T, errs ...error) {
 	}
 }
 
-func TestWatcherReportsEveryKindOfChange(t *testing.T) {
+func TestWatcherReportsEveryChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
@@ -179,7 +179,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	})
 }
 
-func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
+func TestWatcherKeepsLessonWhenFileTurnsInvalid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
@@ -204,7 +204,7 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 	})
 }
 
-func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
+func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {

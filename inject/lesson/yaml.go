@@ -147,10 +147,10 @@ func isIndentedByTab(src string, line int) bool {
 type converter struct{ errs ValidationErrors }
 
 func (c *converter) refuse(n ast.Node, message string) {
-	c.errs = append(c.errs, ValidationError{Code: CodeInvalid, Line: lineOf(n) + 1, Message: message})
+	c.errs = append(c.errs, ValidationError{Code: CodeInvalid, Line: nodeLine(n) + 1, Message: message})
 }
 
-func lineOf(n ast.Node) int {
+func nodeLine(n ast.Node) int {
 	if n == nil {
 		return 0
 	}
@@ -162,7 +162,7 @@ func lineOf(n ast.Node) int {
 
 // node converts a value, and records a fault for values not used in lessons.
 func (c *converter) node(n ast.Node, depth int) node {
-	out := node{line: lineOf(n)}
+	out := node{line: nodeLine(n)}
 	if depth > maxDepth {
 		c.refuse(n, fmt.Sprintf("values are nested more than %d deep; flatten them", maxDepth))
 		return out
@@ -226,7 +226,7 @@ func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 			continue
 		}
 		seen[key] = true
-		pairs = append(pairs, pair{key: key, line: lineOf(mv.Key), val: c.node(mv.Value, depth+1)})
+		pairs = append(pairs, pair{key: key, line: nodeLine(mv.Key), val: c.node(mv.Value, depth+1)})
 	}
 	return pairs
 }

@@ -110,7 +110,7 @@ func waitForMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) 
 	return lesson.Resemblance{}
 }
 
-func TestTextOfSameMeaningMatches(t *testing.T) {
+func TestTextWithSameMeaningMatches(t *testing.T) {
 	server := &embeddingServer{}
 	m, _ := startMatcher(t, server, 200, nil)
 	r := waitForMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
@@ -175,7 +175,7 @@ func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
 	}
 }
 
-func TestLessonOfAnotherTenantOrModelDoesNotMatch(t *testing.T) {
+func TestOtherTenantsOrModelsLessonDoesNotMatch(t *testing.T) {
 	m, _ := startMatcher(t, &embeddingServer{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
 		x := exchangeWithText(id, "I want a yacht")

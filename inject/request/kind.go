@@ -38,11 +38,11 @@ func Kinds(text string) []KindMatch {
 	if len(text) > maxText {
 		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]
 	}
-	s := search{table: kindTable(), steps: maxSteps}
+	s := search{table: kindTable(), stepsLeft: maxSteps}
 	left := maxSentences
 	for line := range unquotedLines(text) {
 		for sentence := range Sentences(line) {
-			if left--; left < 0 || s.steps <= 0 {
+			if left--; left < 0 || s.stepsLeft <= 0 {
 				return s.found
 			}
 			s.searchSentence(sentence)
@@ -143,7 +143,7 @@ func (t *table) index(rows []row) {
 		first, number := &r.pattern.elements[r.pattern.firstWordElement()], len(t.patterns)
 		t.patterns = append(t.patterns, r.pattern)
 		for n := range t.byWord {
-			if first.canBegin(&token{numbers: []int{n}}) {
+			if first.matchesStart(&token{numbers: []int{n}}) {
 				t.byWord[n] = append(t.byWord[n], number)
 			}
 		}
@@ -157,11 +157,11 @@ func (t *table) index(rows []row) {
 
 // search is the state of one Kinds call.
 type search struct {
-	table   *table
-	found   []KindMatch
-	tokens  []token // tokens in the current sentence
-	numbers []int   // backing array for the numbers in tokens
-	steps   int
+	table     *table
+	found     []KindMatch
+	tokens    []token // tokens in the current sentence
+	numbers   []int   // backing array for the numbers in tokens
+	stepsLeft int
 }
 
 func (s *search) searchSentence(text string) {
@@ -184,7 +184,7 @@ func (s *search) searchSentence(text string) {
 func (s *search) tryPatterns(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]
-		if p.elements[0].isClauseStart && !s.tokens[at].startsRequest || s.hasKind(p.kindIndex) || !p.matches(s.tokens, at, 0, &s.steps) {
+		if p.elements[0].isClauseStart && !s.tokens[at].startsRequest || s.hasKind(p.kindIndex) || !p.matches(s.tokens, at, 0, &s.stepsLeft) {
 			continue
 		}
 		s.found = append(s.found, KindMatch{s.table.kinds[p.kindIndex].Name, strings.TrimSpace(text)})

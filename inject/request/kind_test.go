@@ -19,7 +19,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 		uses[r.pattern.kindIndex]++
 		alone := *kindTable
 		alone.index([]row{r})
-		s := search{table: &alone, steps: maxSteps}
+		s := search{table: &alone, stepsLeft: maxSteps}
 		for sentence := range Sentences(r.example) {
 			s.searchSentence(sentence)
 		}
@@ -70,7 +70,7 @@ func readSentences(t *testing.T) (out []sentence) {
 	return out
 }
 
-func TestKindsOfParaphrasedRequests(t *testing.T) {
+func TestKindsFindsParaphrasedRequests(t *testing.T) {
 	t.Parallel()
 	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, s := range readSentences(t) {
@@ -149,7 +149,7 @@ func TestOnlyQuestionsAboutUsesAreCodeSearches(t *testing.T) {
 	}
 }
 
-func TestKindsReturnsTheirSentences(t *testing.T) {
+func TestKindsReturnsSentences(t *testing.T) {
 	t.Parallel()
 	got := Kinds("Add a flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
 	want := []KindMatch{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
@@ -166,7 +166,7 @@ func TestTokensPerSentenceAreLimited(t *testing.T) {
 		"one word":    strings.Repeat("a", 1<<20),
 		"punctuation": strings.Repeat("(-/.\"", 1<<18),
 	} {
-		s := search{table: kindTable(), steps: maxSteps}
+		s := search{table: kindTable(), stepsLeft: maxSteps}
 		Kinds(text)
 		for line := range Sentences(text[:min(len(text), maxText)]) {
 			s.searchSentence(line)

@@ -135,15 +135,19 @@ func addToSet(set []bool, n int) []bool {
 	return set
 }
 
-// canBegin reports whether a match of the element can begin with the token.
-func (e *element) canBegin(tok *token) bool { return e.matches(tok) || tok.hasAnyOf(e.firstWords) }
+// matchesStart reports whether a match of the element can begin with the token.
+func (e *element) matchesStart(tok *token) bool {
+	return e.matches(tok) || tok.hasAnyWord(e.firstWords)
+}
 
-func (e *element) matches(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.hasAnyOf(e.words) }
+func (e *element) matches(tok *token) bool {
+	return tok.shapes&e.shapes != 0 || tok.hasAnyWord(e.words)
+}
 
 // matchLengths yields each match at the start of tokens by its length in tokens.
 func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyOf(e.firstWords) {
+		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyWord(e.firstWords) {
 			return
 		}
 		for _, numbers := range e.phrases {
@@ -155,22 +159,22 @@ func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 }
 
 // matches reports whether the elements from e match the tokens from at.
-func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
+func (p *pattern) matches(tokens []token, tokenIndex, elementIndex int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
 	}
-	if e == len(p.elements) {
+	if elementIndex == len(p.elements) {
 		return true
 	}
-	next := at < len(tokens) && tokens[at].startsClause // a new clause begins
-	switch el := &p.elements[e]; {
+	next := tokenIndex < len(tokens) && tokens[tokenIndex].startsClause // a new clause begins
+	switch el := &p.elements[elementIndex]; {
 	case el.isClauseStart:
-		return at < len(tokens) && tokens[at].startsRequest && p.matches(tokens, at, e+1, steps)
+		return tokenIndex < len(tokens) && tokens[tokenIndex].startsRequest && p.matches(tokens, tokenIndex, elementIndex+1, steps)
 	case el.isClauseEnd:
-		return (at == len(tokens) || next || isConjunction(tokens[at].text)) && p.matches(tokens, at, e+1, steps)
+		return (tokenIndex == len(tokens) || next || isConjunction(tokens[tokenIndex].text)) && p.matches(tokens, tokenIndex, elementIndex+1, steps)
 	case el.isGap:
-		for i := at; i <= min(at+maxGap, len(tokens)); i++ {
-			if p.matches(tokens, i, e+1, steps) {
+		for i := tokenIndex; i <= min(tokenIndex+maxGap, len(tokens)); i++ {
+			if p.matches(tokens, i, elementIndex+1, steps) {
 				return true
 			}
 			if i < len(tokens) && tokens[i].startsClause {
@@ -178,11 +182,11 @@ func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 			}
 		}
 		return false
-	case at == len(tokens) || next && e > p.firstWordElement():
+	case tokenIndex == len(tokens) || next && elementIndex > p.firstWordElement():
 		return false
 	default:
-		for n := range el.matchLengths(tokens[at:]) {
-			if p.matches(tokens, at+n, e+1, steps) {
+		for n := range el.matchLengths(tokens[tokenIndex:]) {
+			if p.matches(tokens, tokenIndex+n, elementIndex+1, steps) {
 				return true
 			}
 		}

@@ -38,7 +38,7 @@ var shapes = map[string]shape{
 
 func (t *token) hasNumber(number int) bool { return slices.Contains(t.numbers, number) }
 
-func (t *token) hasAnyOf(set []bool) bool {
+func (t *token) hasAnyWord(set []bool) bool {
 	for _, n := range t.numbers {
 		if n < len(set) && set[n] {
 			return true
@@ -77,7 +77,7 @@ func (s *search) addToken(word string, clause bool) bool {
 		return false
 	}
 	from := len(s.numbers)
-	t := token{text: normalizeWord(word), shapes: shapesOf(word), startsClause: clause}
+	t := token{text: normalizeWord(word), shapes: wordShapes(word), startsClause: clause}
 	s.numbers = s.table.vocabulary.appendNumbers(s.numbers, t.text)
 	t.numbers = s.numbers[from:]
 	s.tokens = append(s.tokens, t)
@@ -147,7 +147,7 @@ func normalizeWord(word string) string {
 	return word
 }
 
-func shapesOf(word string) (s shape) {
+func wordShapes(word string) (s shape) {
 	if word == "" || len(word) > 200 || isLetters(word) && strings.ToLower(word[1:]) == word[1:] {
 		return 0 // fast path
 	}

@@ -101,17 +101,17 @@ func (m *marker) find(text string) (found []File) {
 	if !strings.Contains(text, m.hint) {
 		return nil
 	}
-	opens := m.open.FindAllStringSubmatchIndex(text, -1)
+	openMatches := m.open.FindAllStringSubmatchIndex(text, -1)
 	if !m.acceptsAnyPath && m.name == "" {
-		opens = slices.DeleteFunc(opens, func(at []int) bool { return !IsName(strings.TrimSpace(m.group(text, at, "path"))) })
+		openMatches = slices.DeleteFunc(openMatches, func(at []int) bool { return !IsName(strings.TrimSpace(m.group(text, at, "path"))) })
 	}
-	for n, at := range opens {
+	for n, at := range openMatches {
 		f := File{Name: cmp.Or(strings.TrimSpace(m.group(text, at, "path")), m.name), Agent: m.agent, Start: at[1], End: len(text)}
 		if folder := strings.TrimSpace(m.group(text, at, "folder")); f.Name == "" {
 			f.Name = strings.TrimRight(folder, `/\`) + "/AGENTS.md"
 		}
-		if n+1 < len(opens) {
-			f.End = max(opens[n+1][0], f.Start)
+		if n+1 < len(openMatches) {
+			f.End = max(openMatches[n+1][0], f.Start)
 		}
 		closers := m.closers
 		if tag := m.group(text, at, "tag"); tag != "" {
@@ -187,12 +187,12 @@ func (f *File) parts(text string) []File {
 }
 
 // group returns the text for a named group in a match of m.open, or "" if there is no such group.
-func (m *marker) group(text string, at []int, name string) string {
+func (m *marker) group(text string, submatches []int, name string) string {
 	i := m.open.SubexpIndex(name)
-	if i < 0 || at[2*i] < 0 {
+	if i < 0 || submatches[2*i] < 0 {
 		return ""
 	}
-	return text[at[2*i]:at[2*i+1]]
+	return text[submatches[2*i]:submatches[2*i+1]]
 }
 
 func (f *File) trim(text string) {

@@ -112,14 +112,14 @@ func Parse(name string, raw []byte) (*Registry, error) {
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		old, known := before.IndexOf(s.Arm())
-		wasMeasuring := known && before.Sections[old].State == Measuring
+		old, wasListed := before.Index(s.Arm())
+		wasMeasuring := wasListed && before.Sections[old].State == Measuring
 		switch {
 		case s.State == Measuring && !wasMeasuring:
 			if r.starts[i].Before(now) {
 				r.starts[i] = now
 			}
-		case known:
+		case wasListed:
 			r.starts[i] = before.starts[old]
 		}
 	}
@@ -143,8 +143,8 @@ func (r *Registry) IsMeasuring(i int, started time.Time) bool {
 	return r.Sections[i].State == Measuring && !started.Before(r.starts[i])
 }
 
-// IndexOf returns the index of an arm's section.
-func (r *Registry) IndexOf(arm trial.Arm) (i int, ok bool) {
+// Index returns the index of an arm's section.
+func (r *Registry) Index(arm trial.Arm) (i int, ok bool) {
 	i = slices.IndexFunc(r.Sections, func(s RegisteredSection) bool { return s.Arm() == arm })
 	return i, i >= 0
 }

@@ -38,7 +38,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
-	if i, ok := r.IndexOf(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
+	if i, ok := r.Index(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
 		t.Errorf("Index(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
@@ -141,7 +141,7 @@ func TestHeadingsWithoutContentAreCut(t *testing.T) {
 	}
 }
 
-func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
+func TestScanCountsFileAndSectionTokens(t *testing.T) {
 	var s rules.Scan
 	prompt := func(file string) []wire.Passage {
 		return []wire.Passage{{Text: "Instructions from: /shop/AGENTS.md\n" + file}}

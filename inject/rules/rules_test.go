@@ -52,7 +52,7 @@ func framedPrompts(file string) map[string]string {
 	}
 }
 
-func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
+func TestFindReadsEachAgentsFrame(t *testing.T) {
 	for _, file := range []string{content, strings.ReplaceAll(content, "\n", "\r\n"), "- Use tabs."} {
 		for agent, prompt := range framedPrompts(file) {
 			found := rules.Find(prompt)
@@ -113,7 +113,7 @@ func readCaptured(t *testing.T, agent string) string {
 	return string(text)
 }
 
-func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
+func TestFindReadsFilesInCapturedRequests(t *testing.T) {
 	for agent, want := range map[string][]string{
 		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
 		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
@@ -204,7 +204,7 @@ func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	}
 }
 
-func TestOnlySectionOfFileIsWholeFile(t *testing.T) {
+func TestFilesOnlySectionIsWholeFile(t *testing.T) {
 	for file, want := range map[string]bool{
 		"# One\n\n- only bullet\n": true, "# One\n\n## Two\n\nText.\n": true, "One\n===\n\nText.": true, "Text.": true,
 		"# One\n\n- a\n- b\n": false, "# One\n\nText.\n\n## Two\n\nText.\n": false,
@@ -232,7 +232,7 @@ func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 	}
 }
 
-func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
+func TestLocateFindsEveryWholeLinePlace(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, tc := range []struct {
 		text       string
@@ -261,7 +261,7 @@ func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 }
 
 // A text in several sections has several places.
-func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
+func TestLocateFindsSectionsInRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
 	for range 3000 {

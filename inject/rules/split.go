@@ -14,7 +14,7 @@ type Section struct {
 	Name       string // heading, or a bullet's first words; unique in the file
 	Level      int    // heading level; otherwise 0
 	Start, End int    // offsets without blank lines at the end
-	Body       int    // where the content after the heading starts, or Start without a heading
+	BodyStart  int    // where the content after the heading starts, or Start without a heading
 	Parent     int    // the enclosing section's index; -1 if none
 	Empty      bool   // a heading without content
 	WholeFile  bool   // has all the file's content except headings
@@ -207,11 +207,11 @@ func (s *splitter) add(sec Section, from, to int) int {
 		return -1
 	}
 	sec.Start, sec.End = s.lines[from].start, s.lines[to-1].end
-	sec.Body = sec.Start
+	sec.BodyStart = sec.Start
 	if sec.Level > 0 {
-		sec.Body = s.lines[from].end
+		sec.BodyStart = s.lines[from].end
 		if from+1 < to && s.lines[from+1].isUnderline {
-			sec.Body = s.lines[from+1].end
+			sec.BodyStart = s.lines[from+1].end
 		}
 	}
 	s.sections = append(s.sections, sec)

@@ -205,7 +205,7 @@ func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
 		s := Span{sec.Start + r.Start, sec.End + r.Start}
-		body := Span{sec.Body + r.Start, s.End}
+		body := Span{sec.BodyStart + r.Start, s.End}
 		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= body.Start && c.Start < body.End })
 		if !inside || !isCovered(text, body, cuts) {
 			continue

@@ -82,7 +82,7 @@ func checkEqual[T any](t *testing.T, subject string, got, want T) {
 
 func newSessionRef(tenant string) session.Ref { return session.Ref{Tenant: tenant, ID: session.ID{1}} }
 
-func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
+func TestStepPanicIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	checkEqual(t, "Run(function that returns)", g.Run("one", func() {}), true)

@@ -18,14 +18,14 @@ import (
 // A constant missing from the list has no series before the first event, so Prometheus's increase() misses that event.
 func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
-		"Step":        stringsOf(label.Steps()),
-		"Uninspected": stringsOf(label.UninspectedReasons()),
-		"Excluded":    stringsOf(label.ExclusionReasons()),
-		"Side":        stringsOf(label.SideReasons()),
-		"Dropped":     stringsOf(label.DropReasons()),
-		"Unread":      stringsOf(label.UnreadReasons()),
-		"Hook":        stringsOf(label.HookResults()),
-		"Late":        stringsOf(label.LateReasons()),
+		"Step":        toStrings(label.Steps()),
+		"Uninspected": toStrings(label.UninspectedReasons()),
+		"Excluded":    toStrings(label.ExclusionReasons()),
+		"Side":        toStrings(label.SideReasons()),
+		"Dropped":     toStrings(label.DropReasons()),
+		"Unread":      toStrings(label.UnreadReasons()),
+		"Hook":        toStrings(label.HookResults()),
+		"Late":        toStrings(label.LateReasons()),
 	}
 	declared := map[string][]string{}
 	for name, value := range constants(t, "label.go") {
@@ -124,7 +124,7 @@ func constants(t *testing.T, path string) map[string]string {
 	return values
 }
 
-func stringsOf[T ~string](list []T) (out []string) {
+func toStrings[T ~string](list []T) (out []string) {
 	for _, v := range list {
 		out = append(out, string(v))
 	}

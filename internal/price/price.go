@@ -47,9 +47,9 @@ func Flat(input, cached float64) *Table {
 	return &Table{Fallback: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
-// PriceOf returns a model's price, if known. A name may begin with vendors, as in
+// Price returns a model's price, if known. A name may begin with vendors, as in
 // openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
-func (t *Table) PriceOf(model string) (p Price, ok bool) {
+func (t *Table) Price(model string) (p Price, ok bool) {
 	if t == nil {
 		return p, false
 	}

@@ -9,15 +9,15 @@ import (
 )
 
 // The look-up ignores vendor prefixes. An unknown model has no price.
-func TestPriceOfModelMatchesPattern(t *testing.T) {
+func TestPriceMatchesModelPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
 		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
 	} {
-		p, ok := price.BuiltIn().PriceOf(model)
+		p, ok := price.BuiltIn().Price(model)
 		if ok != (input > 0) || p.Input != input {
-			t.Errorf("PriceOf(%q) = %+v, %t, want Input = %v (0: not found)", model, p, ok, input)
+			t.Errorf("Price(%q) = %+v, %t, want Input = %v (0: not found)", model, p, ok, input)
 		}
 	}
 }
@@ -35,8 +35,8 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		}
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
-		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("PriceOf(%s) = %+v, %t, want %+v as in the row, true", example, got, ok, p)
+		if got, ok := table.Price(example); !ok || got != p {
+			t.Errorf("Price(%s) = %+v, %t, want %+v as in the row, true", example, got, ok, p)
 		}
 	}
 }
@@ -49,8 +49,8 @@ func TestCostCountsCachedTokensOnce(t *testing.T) {
 }
 
 func TestFlatPriceAppliesToEveryModel(t *testing.T) {
-	p, ok := price.Flat(2, 0).PriceOf("anything")
+	p, ok := price.Flat(2, 0).Price("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
-		t.Errorf("PriceOf = %+v, %t, want %+v, true", p, ok, want)
+		t.Errorf("Price = %+v, %t, want %+v, true", p, ok, want)
 	}
 }

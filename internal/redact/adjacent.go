@@ -21,7 +21,7 @@ func (m *matcher) listItem(i int) hit {
 	if byteAt(s, p) != quote {
 		return hit{}
 	}
-	if m.list.class != noClass && m.list.end == end {
+	if m.stringList.class != noClass && m.stringList.end == end {
 		return m.nextListItem(p)
 	}
 	if h := m.credentialPair(i, p, quote); h.kind != noKind {
@@ -34,7 +34,7 @@ func (m *matcher) listItem(i int) hit {
 	if start < 2 || s[start-1] != quote {
 		return hit{}
 	}
-	class := classOfKey(s[start:end])
+	class := classifyKey(s[start:end])
 	if !class.isSecret() {
 		return hit{}
 	}
@@ -45,11 +45,11 @@ func (m *matcher) listItem(i int) hit {
 	}
 	h := hit{}
 	if class == headerClass {
-		h = m.header(p, false)
+		h = m.headerValue(p, false)
 	} else {
-		h = m.value(p, class, shape{})
+		h = m.value(p, class, valueContext{})
 	}
-	if h.kind != noKind && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a name list
+	if h.kind != noKind && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classifyKey(s[h.start:h.end]).isSecret() { // a name list
 		return hit{}
 	}
 	h = m.wholeValue(h)
@@ -61,17 +61,17 @@ func (m *matcher) listItem(i int) hit {
 
 // nextListItem matches the next string in a list under a secret's name.
 func (m *matcher) nextListItem(p int) hit {
-	class := m.list.class
-	m.list.class = noClass
+	class := m.stringList.class
+	m.stringList.class = noClass
 	n := bytes.IndexByte(m.text[p+1:min(len(m.text), p+1+maxValue)], m.text[p])
 	if n < 0 {
-		return m.value(p, class, shape{})
+		return m.value(p, class, valueContext{})
 	}
-	m.list.class, m.list.end = class, p+1+n
+	m.stringList.class, m.stringList.end = class, p+1+n
 	if !isListedSecret(class, m.text[p+1:p+1+n]) {
 		return hit{}
 	}
-	return m.value(p, class, shape{})
+	return m.value(p, class, valueContext{})
 }
 
 // isListedSecret reports whether v may be a secret. v is an item in a list with a name in the class. A list named
@@ -80,7 +80,7 @@ func isListedSecret(class keyClass, v []byte) bool {
 	if class != passwordClass {
 		return class.isSecret()
 	}
-	return len(v) > 0 && hasDigit(v) && isMixed(v) && !bytes.ContainsAny(v, ": ") && isPassword(v, shape{quoted: true}) && !isTechnicalTerm(v)
+	return len(v) > 0 && hasDigit(v) && isMixed(v) && !bytes.ContainsAny(v, ": ") && isPassword(v, valueContext{quoted: true}) && !isTechnicalTerm(v)
 }
 
 // constantArgument matches the string after a constant: setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
@@ -91,11 +91,11 @@ func (m *matcher) constantArgument(i int) hit {
 	}
 	start := m.runStart(i, maxName, nameByte)
 	name, p := s[start:i], skipMarks(s, i+1)
-	class := classOfWord(name)
+	class := classifyWord(name)
 	if !isQuote(byteAt(s, p)) || slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '_') < 0 || !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(p, class, shape{})
+	return m.value(p, class, valueContext{})
 }
 
 // credentialPair matches the password in BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."). The
@@ -131,7 +131,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	if !literal && !takesCredentials(name) {
 		return hit{}
 	}
-	h := m.wholeValue(m.value(p, passwordClass, shape{literal: literal, allowDots: true}))
+	h := m.wholeValue(m.value(p, passwordClass, valueContext{literal: literal, allowDots: true}))
 	if h.kind == noKind || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
 		return hit{}
 	}
@@ -147,8 +147,8 @@ func takesCredentials(name []byte) bool {
 	return false
 }
 
-// identifiedBy matches the password in the SQL clause IDENTIFIED BY 'hunter22'. The Y is at i.
-func (m *matcher) identifiedBy(i int) hit {
+// sqlPassword matches the password in the SQL clause IDENTIFIED BY 'hunter22'. The Y is at i.
+func (m *matcher) sqlPassword(i int) hit {
 	const maxDistance = 64
 	q := byteAt(m.text, i+2)
 	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.text[:i-1], []byte("IDENTIFIED ")) { // without a quote, BY may be prose
@@ -157,7 +157,7 @@ func (m *matcher) identifiedBy(i int) hit {
 	if !bytes.Contains(bytes.ToLower(m.text[max(m.lastEnd, i-maxDistance):i]), []byte("identified ")) {
 		return hit{}
 	}
-	return m.value(i+2, passwordClass, shape{hasQuotedName: isQuote(q)})
+	return m.value(i+2, passwordClass, valueContext{hasQuotedName: isQuote(q)})
 }
 
 // passFile matches the password in a .pgpass line: host:port:database:user:password. The first colon is at i.
@@ -180,7 +180,7 @@ func (m *matcher) passFile(i int) hit {
 		}
 		p += colon + 1
 	}
-	h := m.checkValue(p, end, passwordClass, shape{allowDots: true})
+	h := m.checkValue(p, end, passwordClass, valueContext{allowDots: true})
 	if h.kind != noKind && end == i+maxLen {
 		h.end = classRunEnd(s, h.end, wordByte)
 	}
@@ -199,7 +199,7 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	name := s[start:end]
-	class := classOfKey(name)
+	class := classifyKey(name)
 	m.markColumn(start, end, class)
 	if !class.isSecret() {
 		return hit{}
@@ -209,13 +209,13 @@ func (m *matcher) bareName(i int) hit {
 		if class != passwordClass || p == 0 {
 			return hit{}
 		}
-		return m.value(p, class, shape{literal: true, allowDots: true})
+		return m.value(p, class, valueContext{literal: true, allowDots: true})
 	}
 	if class != passwordClass {
 		if byteAt(s, end) != ' ' {
 			return hit{}
 		}
-		return m.value(nextCell(s, end), class, shape{})
+		return m.value(nextCell(s, end), class, valueContext{})
 	}
 	if string(name) == "htpasswd" {
 		return m.htpasswd(end)
@@ -229,7 +229,7 @@ func (m *matcher) bareName(i int) hit {
 	}
 	// SQL and .netrc have no variables here, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
-	h := m.value(p, class, shape{literal: literal, allowDots: true})
+	h := m.value(p, class, valueContext{literal: literal, allowDots: true})
 	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
 	}
@@ -279,11 +279,11 @@ func (m *matcher) valueAfterRemark(i int) hit {
 	if start == end {
 		return hit{}
 	}
-	class := m.classOfAssigned(start, s[start:end], false)
+	class := m.classifyAssigned(start, s[start:end], false)
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(s, i+1), class, shape{allowDots: true})
+	return m.value(skipMarks(s, i+1), class, valueContext{allowDots: true})
 }
 
 // loginPair matches the password in "log in with bob / hunter2!". A login word precedes the user's name. The slash is
@@ -299,7 +299,7 @@ func (m *matcher) loginPair(i int) hit {
 	}) {
 		return hit{}
 	}
-	h := m.value(i+2, passwordClass, shape{allowDots: true})
+	h := m.value(i+2, passwordClass, valueContext{allowDots: true})
 	if h.kind == noKind || !isStrong(s[h.start:h.end]) && !isMixed(s[h.start:h.end]) {
 		return hit{}
 	}
@@ -334,7 +334,7 @@ func (m *matcher) htpasswd(p int) hit {
 	for range 2 { // the file and the user
 		p = runEnd(s, p+1, maxLen, wordByte)
 	}
-	return m.value(skipMarks(s, p), passwordClass, shape{allowDots: true})
+	return m.value(skipMarks(s, p), passwordClass, valueContext{allowDots: true})
 }
 
 // isNetrc reports whether the text before the name at start begins a .netrc line: "machine HOST login USER".
@@ -364,5 +364,5 @@ func (m *matcher) redisAuth(i int) hit {
 	if c := byteAt(s, end); c == ' ' || c == '\t' {
 		return hit{}
 	}
-	return m.checkValue(p, end, passwordClass, shape{})
+	return m.checkValue(p, end, passwordClass, valueContext{})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // The marks < and > around a secret are not part of the text. The redactor keeps prose about passwords.
-func TestSecretNextToItsNameIsRedacted(t *testing.T) {
+func TestSecretNextToNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	assertMarked(t, "secret",

@@ -28,13 +28,13 @@ type prefix struct {
 // anchorTable holds all anchors. Each anchor is one bit in three tables, which are indexed by the anchor's byte, the
 // byte before and the byte after.
 type anchorTable struct {
-	here, prev, next [256]uint64
-	checks           [64]func(m *matcher, i int) hit
-	prefixes         [][]prefix  // prefixes grouped by tail, the longest first
-	tails            [1024]uint8 // index in prefixes by tail hash, 0 if none
-	personalAnchors  uint64
-	vendorAnchors    uint64
-	rows             uint64 // anchor for table rows, used only while a table is open (openTable.rowAnchor)
+	atAnchor, prev, next [256]uint64
+	checks               [64]func(m *matcher, i int) hit
+	prefixes             [][]prefix  // prefixes grouped by tail, the longest first
+	tails                [1024]uint8 // index in prefixes by tail hash, 0 if none
+	personalAnchors      uint64
+	vendorAnchors        uint64
+	rows                 uint64 // anchor for table rows, used only while a table is open (openTable.rowAnchor)
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -59,7 +59,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 			t.vendorAnchors |= b
 		}
 		for i := range len(a.bytes) {
-			t.here[a.bytes[i]] |= b
+			t.atAnchor[a.bytes[i]] |= b
 		}
 		for i := range 256 {
 			if a.prev(byte(i)) {
@@ -71,7 +71,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 		}
 	}
 	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anyByte, next: anyOf(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
-	add(anchor{name: "row", bytes: "\n(", prev: anyByte, next: anyByte, check: (*matcher).row}, false)
+	add(anchor{name: "row", bytes: "\n(", prev: anyByte, next: anyByte, check: (*matcher).rowValue}, false)
 	t.rows = bit["row"]
 	add(anchor{name: "foldable character", bytes: "%&\xc2\xe2\xe3\xef", prev: anyByte, next: anyOf("234567\x80\xa0\xbc\xbdqalg#"), check: (*matcher).noteFoldable}, false)
 	for k, row := range kinds {
@@ -119,7 +119,7 @@ func anyByte(byte) bool { return true }
 
 func isWordBoundary(b byte) bool { return !isAlnum(b) }
 
-func isKeyByte(b byte) bool { return classOf[b]&(tokenByte|base64Byte) != 0 }
+func isKeyByte(b byte) bool { return byteClass[b]&(tokenByte|base64Byte) != 0 }
 
 func anyOf(list string) func(byte) bool {
 	var set [256]bool

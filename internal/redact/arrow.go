@@ -8,7 +8,7 @@ func (m *matcher) arrowValue(i int) hit {
 	if m.lastEnd == 0 || i-m.lastEnd != len(`" -`) || !isQuote(m.text[m.lastEnd]) || m.text[i-2] != ' ' {
 		return m.valueAfterArrow(i-1, i+1)
 	}
-	return m.value(i+2, passwordClass, shape{hasQuotedName: true})
+	return m.value(i+2, passwordClass, valueContext{hasQuotedName: true})
 }
 
 func (m *matcher) typesetArrow(i int) hit {
@@ -27,9 +27,9 @@ func (m *matcher) valueAfterArrow(i, p int) hit {
 	if start == end {
 		return hit{}
 	}
-	class := m.classOfAssigned(start, m.text[start:end], false)
+	class := m.classifyAssigned(start, m.text[start:end], false)
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(m.text, p), class, shape{allowDots: true})
+	return m.value(skipMarks(m.text, p), class, valueContext{allowDots: true})
 }

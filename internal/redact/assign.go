@@ -23,8 +23,8 @@ func (m *matcher) assignment(i int) hit {
 	if end == m.lastEnd || end-1 > m.lastEnd && s[end-2] < 0x80 && isLetter(s[end-1]) && !mayEndSecretName(s, end) {
 		return hit{}
 	}
-	if class := m.classOfForeignLabel(end); class != noClass {
-		return m.assignedValue(i, p, class, shape{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
+	if class := m.classifyForeignLabel(end); class != noClass {
+		return m.assignedValue(i, p, class, valueContext{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
 	}
 	// A secret's name may end in digits, as in PASSWORD2. Most other digits before a separator are values or line
 	// numbers.
@@ -35,20 +35,20 @@ func (m *matcher) assignment(i int) hit {
 	hasQuotedName := end < i && isQuote(s[end]) && s[i] == ':'
 	start := m.runStart(end, maxName, nameByte)
 	name := s[start:end]
-	class := m.classOfAssigned(start, name, hasQuotedName)
+	class := m.classifyAssigned(start, name, hasQuotedName)
 	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
 		return m.passValue(start, i, p)
 	}
 	if !class.isSecret() || !m.assigns(start, i, name) || isPluralName(name) && !startsList(s, p) {
 		return hit{}
 	}
-	if class == passwordClass && !hasQuotedName && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isNameOfPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
+	if class == passwordClass && !hasQuotedName && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isPassName(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	sh := shape{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
+	sh := valueContext{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
 	if class == passwordClass && !hasQuotedName {
 		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != noKind {
 			return h
@@ -101,7 +101,7 @@ func (m *matcher) valueBelow(i int) hit {
 	if !bytes.Contains(line, []byte("password")) || !bytes.Contains(line, []byte(" ")) {
 		return hit{}
 	}
-	return m.checkValue(p, end, passwordClass, shape{})
+	return m.checkValue(p, end, passwordClass, valueContext{})
 }
 
 func startsList(s []byte, p int) bool {
@@ -118,9 +118,9 @@ func isPluralName(name []byte) bool {
 	return false
 }
 
-// classOfForeignLabel returns the class for a label in another language that ends at end. The switch keeps most labels
+// classifyForeignLabel returns the class for a label in another language that ends at end. The switch keeps most labels
 // from the slow comparison.
-func (m *matcher) classOfForeignLabel(end int) keyClass {
+func (m *matcher) classifyForeignLabel(end int) keyClass {
 	s := m.text
 	foreign := false
 	switch s[end-1] {
@@ -134,10 +134,10 @@ func (m *matcher) classOfForeignLabel(end int) keyClass {
 	if !foreign && s[end-1] < 0x80 && (end-1 <= m.lastEnd || s[end-2] < 0x80) {
 		return noClass
 	}
-	return classOfForeign(s[m.lastEnd:end])
+	return classifyForeign(s[m.lastEnd:end])
 }
 
-func classOfForeign(text []byte) keyClass {
+func classifyForeign(text []byte) keyClass {
 	switch {
 	case endsInForeignPassword(text):
 		return passwordClass
@@ -147,18 +147,18 @@ func classOfForeign(text []byte) keyClass {
 	return noClass
 }
 
-func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) keyClass {
+func (m *matcher) classifyAssigned(start int, name []byte, hasQuotedName bool) keyClass {
 	if hasQuotedName {
-		return classOfKey(name)
+		return classifyKey(name)
 	}
 	s := m.text
-	class := classOfWord(name)
+	class := classifyWord(name)
 	switch {
 	case len(name) == len("phrase") && startsFold(name, 0, "phrase") && namesSeed(s[m.lastEnd:start]):
 		return seedClass
 	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.lastEnd:start]): // api key: ...
 		return secretClass
-	case class == bareKeyClass && m.isKeyOfVendor(start, start+len(name)): // Stripe key = ...
+	case class == bareKeyClass && m.isVendorKey(start, start+len(name)): // Stripe key = ...
 		return keyNameClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a URL parameter
 		return keyNameClass
@@ -194,11 +194,11 @@ func precedesKey(before []byte) bool {
 	return false
 }
 
-func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
+func (m *matcher) assignedValue(i, p int, class keyClass, sh valueContext) hit {
 	s := m.text
 	p = skipMarks(s, p)
 	if class == headerClass {
-		return m.header(p, sh.hasQuotedName)
+		return m.headerValue(p, sh.hasQuotedName)
 	}
 	if class != passwordClass && s[i] != '>' && byteAt(s, p) == '<' { // Token: <...>
 		p++
@@ -269,7 +269,7 @@ func takesSecret(name []byte) bool {
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-func (m *matcher) value(p int, class keyClass, sh shape) hit {
+func (m *matcher) value(p int, class keyClass, sh valueContext) hit {
 	s := m.text
 	if p >= len(s) {
 		return hit{}
@@ -287,12 +287,12 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		if end := bytes.IndexByte(area, q); end >= 0 {
 			sh.quoted = true
 			if inList {
-				m.list.class, m.list.end = class, p+1+end
+				m.stringList.class, m.stringList.end = class, p+1+end
 			}
 			return m.checkValue(p+1, p+1+end, class, sh)
 		}
 		if sh.hasQuotedName && p+1+len(area) == len(s) { // the capture was cut inside the value
-			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, hasQuotedName: true}); h.kind != noKind {
+			if h := m.checkValue(p+1, len(s), class, valueContext{quoted: true, hasQuotedName: true}); h.kind != noKind {
 				return h
 			}
 		}
@@ -312,12 +312,12 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	return m.bareValue(p, class, sh)
 }
 
-func (m *matcher) seedPhrase(p int, sh shape) hit {
+func (m *matcher) seedPhrase(p int, sh valueContext) hit {
 	line, _, _ := bytes.Cut(m.text[p:lineEnd(m.text, p)], []byte(" #"))
 	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
 }
 
-func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
+func (m *matcher) bareValue(p int, class keyClass, sh valueContext) hit {
 	s := m.text
 	end := p
 	for end < len(s) && end-p < maxValue && !endsValue(s[end]) {
@@ -382,7 +382,7 @@ func (m *matcher) connectionValue(p int, class keyClass) hit {
 	if inside < 0 || area[inside] == ' ' && byteAt(area, end) != ';' || area[inside] == ',' && bytes.IndexByte(area[:end], ' ') >= 0 {
 		return hit{}
 	}
-	return m.checkValue(p, p+end, class, shape{quoted: true, inConnectionString: true})
+	return m.checkValue(p, p+end, class, valueContext{quoted: true, inConnectionString: true})
 }
 
 func endsValue(c byte) bool {

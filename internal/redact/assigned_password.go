@@ -9,11 +9,11 @@ import (
 // assignedPassword matches a password by context: after a user name, as a passphrase, in a settings line, or as a
 // generated word. The separator is at i, the value at p. If nothing matches, assignedPassword sets the context in sh
 // for the caller.
-func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
+func (m *matcher) assignedPassword(start, end, i, p int, sh *valueContext) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
 		if q := afterUser(s, start, p); q > 0 {
-			return m.value(q, passwordClass, shape{allowDots: true})
+			return m.value(q, passwordClass, valueContext{allowDots: true})
 		}
 	}
 	if s[i] == '(' {
@@ -31,12 +31,12 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 			return h
 		}
 	}
-	if h := m.setting(start, end, i, p, s[start:end]); h.kind != noKind {
+	if h := m.settingValue(start, end, i, p, s[start:end]); h.kind != noKind {
 		return h
 	}
 	hasNoBlanks := end == i && byteAt(s, p) > ' ' && s[i] == '='
 	word := s[p:runEnd(s, p, maxName, nameByte)]
-	sh.allowDots = hasNoBlanks && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isReferenceOfCode(word)
+	sh.allowDots = hasNoBlanks && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isCodeReference(word)
 	if sh.inConnectionString = hasNoBlanks && m.isInConnection(start); !hasNoBlanks || sh.inConnectionString {
 		return hit{}
 	}
@@ -64,15 +64,15 @@ func (m *matcher) passValue(start, i, p int) hit {
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
 		return hit{}
 	}
-	h := m.value(skipMarks(s, p), passwordClass, shape{allowDots: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
-	if h.kind == noKind || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isNameOfPass(s[h.start:h.end]) {
+	h := m.value(skipMarks(s, p), passwordClass, valueContext{allowDots: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
+	if h.kind == noKind || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isPassName(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
 }
 
-// isNameOfPass reports whether v names a compiler pass or a passed test: mem2reg, dead-code-elim2, TestFoo2.
-func isNameOfPass(v []byte) bool {
+// isPassName reports whether v names a compiler pass or a passed test: mem2reg, dead-code-elim2, TestFoo2.
+func isPassName(v []byte) bool {
 	if startsFold(v, 0, "test") {
 		return true
 	}
@@ -100,8 +100,8 @@ func afterUser(s []byte, start, p int) int {
 	return skipMarks(s, value+1)
 }
 
-// setting matches a password in a settings line or a tag: DB_PASSWORD=..., password: ..., <password>...
-func (m *matcher) setting(start, end, i, p int, name []byte) hit {
+// settingValue matches a password in a settings line or a tag: DB_PASSWORD=..., password: ..., <password>...
+func (m *matcher) settingValue(start, end, i, p int, name []byte) hit {
 	if m.text[i] == '>' {
 		return m.tagValue(p)
 	}

@@ -74,11 +74,11 @@ func (m *matcher) pemOrFlag(i int) hit {
 	if name := m.text[word:end]; string(name) == "user" || string(name) == "proxy-user" {
 		return m.userPassword(skipMarks(m.text, end+1))
 	}
-	class := classOfWord(m.text[word:end])
+	class := classifyWord(m.text[word:end])
 	if !class.isSecret() || m.text[end] == '=' { // the check for the anchor "name=" handles an =
 		return hit{}
 	}
-	return m.value(end+1, class, shape{allowDots: true})
+	return m.value(end+1, class, valueContext{allowDots: true})
 }
 
 // pem matches a private key from BEGIN to END, or to the end of the base64. A header without a body does not match,
@@ -109,7 +109,7 @@ func (m *matcher) pem(start int) hit {
 }
 
 func base64Lines(s []byte, p int) int {
-	for p < len(s) && (classOf[s[p]]&base64Byte != 0 || s[p] <= ' ') {
+	for p < len(s) && (byteClass[s[p]]&base64Byte != 0 || s[p] <= ' ') {
 		p++
 	}
 	return p
@@ -169,7 +169,7 @@ func (m *matcher) authScheme(i int) hit {
 		p++
 	}
 	end := p
-	for end < len(m.text) && (classOf[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~') {
+	for end < len(m.text) && (byteClass[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~') {
 		end++
 	}
 	for end > p && m.text[end-1] == '.' { // the dot ends the sentence
@@ -182,27 +182,27 @@ func (m *matcher) authScheme(i int) hit {
 	if !bearer && !isBasicCredentials(v) {
 		return hit{}
 	}
-	return hit{p, end, m.vendorOf(p, end, authorization)}
+	return hit{p, end, m.vendorKind(p, end, authorization)}
 }
 
 // maxHeader is how many header bytes are read for credentials other than cookies.
 const maxHeader = 512
 
-// header matches the credentials in the header value at p, from the first word that looks random. In a cookie list, the
-// credentials end with the list.
-func (m *matcher) header(p int, hasQuotedName bool) hit {
+// headerValue matches the credentials in the header value at p, from the first word that looks random. In a cookie
+// list, the credentials end with the list.
+func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
 		p++
 	}
 	from := p
-	known := from >= m.plainHeader.start && from < m.plainHeader.end
+	known := from >= m.checkedHeader.start && from < m.checkedHeader.end
 	for p < len(s) && !endsHeader(s[p]) {
 		word, stop := cookie(s, p)
 		if p-from > maxHeader && word == p && stop > p {
 			break
 		}
-		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: hasQuotedName}); h.kind != noKind {
+		if h := m.checkValue(word, stop, secretClass, valueContext{hasQuotedName: hasQuotedName}); h.kind != noKind {
 			if word > p {
 				h.end = headerWordEnd(s, h.end, 0)
 			}
@@ -212,16 +212,16 @@ func (m *matcher) header(p int, hasQuotedName bool) hit {
 			return h
 		}
 		if known && p == from { // an earlier call has read the other words
-			stop = max(stop, m.plainHeader.end-1)
+			stop = max(stop, m.checkedHeader.end-1)
 		}
 		if p = headerWordEnd(s, stop, ';'); p < len(s) && !endsHeader(s[p]) {
 			p++
 		}
 	}
 	if !known {
-		m.plainHeader.start = from
+		m.checkedHeader.start = from
 	}
-	m.plainHeader.end = max(p, m.plainHeader.end)
+	m.checkedHeader.end = max(p, m.checkedHeader.end)
 	return hit{}
 }
 

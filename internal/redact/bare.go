@@ -14,7 +14,7 @@ func (m *matcher) bareSecret(i int) hit {
 	end := runEnd(s, i, maxLen, tokenByte)
 	mayBeSecretName := mayEndSecretName(s, end)
 	if end > word {
-		if start := m.runStart(i, maxName, nameByte); !mayBeSecretName || classOfWord(s[start:end]) == noClass {
+		if start := m.runStart(i, maxName, nameByte); !mayBeSecretName || classifyWord(s[start:end]) == noClass {
 			return m.labelledName(start, end)
 		}
 	}
@@ -28,7 +28,7 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
-	class := classOfWord(s[start:end])
+	class := classifyWord(s[start:end])
 	if first := m.runStart(max(m.lastEnd, start-1), maxName, alnumByte); class == bareKeyClass && first < start-1 && precedesKey(s[m.lastEnd:start]) {
 		m.markColumn(first, end, secretClass)
 	} else {
@@ -36,7 +36,7 @@ func (m *matcher) bareSecret(i int) hit {
 	}
 	if class.isSecret() && class != bareKeyClass {
 		if value := max(m.afterType(end), terraformValueStart(s, end)); value > 0 {
-			return m.value(value, class, shape{})
+			return m.value(value, class, valueContext{})
 		}
 	}
 	if class == bareKeyClass && precedesKey(s[m.lastEnd:start]) {
@@ -76,17 +76,17 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 		return hit{}
 	}
 	if p := afterCipherType(s, end); p > 0 {
-		return m.value(p, class, shape{})
+		return m.value(p, class, valueContext{})
 	}
 	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
-		h := m.value(p, class, shape{})
+		h := m.value(p, class, valueContext{})
 		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the check for the anchor "name=" reads the =
 			return hit{}
 		}
 		return h
 	}
 	if class == bareKeyClass {
-		if !m.isKeyOfVendor(start, end) {
+		if !m.isVendorKey(start, end) {
 			return hit{}
 		}
 		class = keyNameClass
@@ -96,7 +96,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	if p-end > maxDistance || class != basicClass && isPlainWord(s, p) {
 		return hit{}
 	}
-	return m.value(p, class, shape{})
+	return m.value(p, class, valueContext{})
 }
 
 // linkLength returns the length of a link at p, including the blank, or 0 without one. A link is a word or sign between
@@ -159,7 +159,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 		for stop > m.lastEnd && isQuote(s[stop-1]) {
 			stop--
 		}
-		return m.checkValue(m.runStart(stop, stop, wordByte), stop, class, shape{})
+		return m.checkValue(m.runStart(stop, stop, wordByte), stop, class, valueContext{})
 	}
 	return hit{}
 }
@@ -185,7 +185,7 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	if c := byteAt(s, end); c == ',' || c == ')' {
 		for _, link := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
 			if p := end + len(link); startsWith(s, end, link) && isQuote(byteAt(s, p)) {
-				return m.value(p, class, shape{})
+				return m.value(p, class, valueContext{})
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	if from == 0 || s[from-1] != s[stop] {
 		return hit{}
 	}
-	return m.checkValue(from, stop, class, shape{quoted: true})
+	return m.checkValue(from, stop, class, valueContext{quoted: true})
 }
 
 // valueAlone matches the value on the line below a name that is alone on its line. In a row with two fields, valueAlone
@@ -217,7 +217,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	if s[end] == '\n' {
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
-	h := m.wholeValue(m.value(p, class, shape{}))
+	h := m.wholeValue(m.value(p, class, valueContext{}))
 	if c := byteAt(s, h.end); h.kind == noKind || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
 		return hit{}
 	}
@@ -233,7 +233,7 @@ func (m *matcher) isPrinted(start int) bool {
 }
 
 func (m *matcher) valueOnLine(p int, class keyClass) hit {
-	h := m.wholeValue(m.value(p, class, shape{}))
+	h := m.wholeValue(m.value(p, class, valueContext{}))
 	if c := byteAt(m.text, h.end); h.kind == noKind || h.start != p || c != 0 && c != '\n' && c != '\r' {
 		return hit{}
 	}
@@ -269,21 +269,21 @@ func (m *matcher) labelledName(start, end int) hit {
 			return hit{}
 		}
 	}
-	h := m.value(skipMarks(s, separator+1), keyNameClass, shape{hasQuotedName: separator > end && isQuote(s[end])})
+	h := m.value(skipMarks(s, separator+1), keyNameClass, valueContext{hasQuotedName: separator > end && isQuote(s[end])})
 	if h.kind == noKind || isUUID(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
 }
 
-// isKeyOfVendor reports whether the word before "key" shows that the key is secret, as in "Stripe key" and "my key",
+// isVendorKey reports whether the word before "key" shows that the key is secret, as in "Stripe key" and "my key",
 // but not in "cache key" and "public key".
-func (m *matcher) isKeyOfVendor(start, end int) bool {
+func (m *matcher) isVendorKey(start, end int) bool {
 	if start == m.lastEnd || m.text[start-1] != ' ' {
 		return false
 	}
 	word := m.runStart(start-1, maxName, tokenByte)
-	return word < start-1 && classOfWord(m.text[word:end]) == keyNameClass
+	return word < start-1 && classifyWord(m.text[word:end]) == keyNameClass
 }
 
 // phraseEnd returns the end of the words at p, and whether a colon and a blank follow.

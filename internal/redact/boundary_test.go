@@ -62,7 +62,7 @@ func assertMarked(t *testing.T, kind string, texts ...string) {
 	}
 }
 
-func TestIBANIsRedactedOnlyWithLengthOfCountry(t *testing.T) {
+func TestIBANIsRedactedOnlyWithCountryLength(t *testing.T) {
 	lengths := ibanLengths()
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {

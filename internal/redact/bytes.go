@@ -1,6 +1,6 @@
 package redact
 
-// Byte classes, as bits in classOf.
+// Byte classes, as bits in byteClass.
 const (
 	alnumByte uint16 = 1 << iota
 	digitByte
@@ -19,7 +19,7 @@ const (
 )
 
 //nolint:gochecknoglobals // written once here, read only
-var classOf = func() (t [256]uint16) {
+var byteClass = func() (t [256]uint16) {
 	set := func(s string, class uint16) {
 		for i := range len(s) {
 			t[s[i]] |= class
@@ -59,7 +59,7 @@ var classOf = func() (t [256]uint16) {
 func isDigit(b byte) bool  { return b-'0' <= 9 }
 func isLatin(b byte) bool  { return b >= 0x80 && b < 0xd0 } // a byte in a letter such as ü in UTF-8
 func isLetter(b byte) bool { return (b|0x20)-'a' < alphabetLen }
-func isAlnum(b byte) bool  { return classOf[b]&alnumByte != 0 }
+func isAlnum(b byte) bool  { return byteClass[b]&alnumByte != 0 }
 func isUpper(b byte) bool  { return b-'A' <= 'Z'-'A' }
 func isLower(b byte) bool  { return b-'a' <= 'z'-'a' }
 
@@ -78,7 +78,7 @@ func upper(b byte) byte {
 }
 
 func classRunEnd(s []byte, i int, class uint16) int {
-	for i < len(s) && classOf[s[i]]&class != 0 {
+	for i < len(s) && byteClass[s[i]]&class != 0 {
 		i++
 	}
 	return i
@@ -88,7 +88,7 @@ func classRunEnd(s []byte, i int, class uint16) int {
 // the last match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
-	for start > m.lastEnd && end-start < maxLen && classOf[m.text[start-1]]&class != 0 {
+	for start > m.lastEnd && end-start < maxLen && byteClass[m.text[start-1]]&class != 0 {
 		start--
 	}
 	return start

@@ -268,7 +268,7 @@ func flatten(raw []byte) string {
 	return s
 }
 
-func TestMostValuesOfEachKindAreRedacted(t *testing.T) {
+func TestMostValuesInEachKindAreRedacted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const valuesPerKind = 250
 	check := func(t *testing.T, k kind, want float64, draw func() (text, value string)) {

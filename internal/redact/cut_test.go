@@ -32,7 +32,7 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 	}
 }
 
-func TestCutTextRarelyKeepsHalfOfTruncatedValue(t *testing.T) {
+func TestCutTextRarelyKeepsHalfTheValue(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
 		shown, total := 0, 0

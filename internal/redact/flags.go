@@ -47,11 +47,11 @@ func (m *matcher) passwordFlag(i int) hit {
 		if f.letter != letter || attached && !f.allowsAttached || !attached && !f.allowsSeparate || !bytes.Contains(before, []byte(f.program)) {
 			continue
 		}
-		return m.value(skipMarks(m.text, p), passwordClass, shape{allowDots: true})
+		return m.value(skipMarks(m.text, p), passwordClass, valueContext{allowDots: true})
 	}
 	end := classRunEnd(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
-	if class := classOfWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
-		return m.value(skipMarks(m.text, end), class, shape{allowDots: true})
+	if class := classifyWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
+		return m.value(skipMarks(m.text, end), class, valueContext{allowDots: true})
 	}
 	return hit{}
 }
@@ -79,7 +79,7 @@ func (m *matcher) loginKey(i int) hit {
 	if v := s[p:end]; !isRandom(v) || bytes.ContainsAny(v, "=@:/") {
 		return hit{}
 	}
-	return m.checkValue(p, end, secretClass, shape{})
+	return m.checkValue(p, end, secretClass, valueContext{})
 }
 
 // secureString matches the password in PowerShell's ConvertTo-SecureString "...".
@@ -92,7 +92,7 @@ func (m *matcher) secureString(i int) hit {
 	if startsWith(m.text, p, "-String ") {
 		p += len("-String ")
 	}
-	return m.value(p, passwordClass, shape{})
+	return m.value(p, passwordClass, valueContext{})
 }
 
 // command returns the text of the shell command before i.
@@ -116,7 +116,7 @@ func (m *matcher) pipedPassword(i int) hit {
 	p := i - len(line) + echo + len("echo ")
 	if users {
 		end := p + len(bytes.TrimRight(m.text[p:i], quotesAndBlanks))
-		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, shape{literal: true, allowDots: true})
+		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, valueContext{literal: true, allowDots: true})
 	}
-	return m.value(p, passwordClass, shape{literal: true, allowDots: true})
+	return m.value(p, passwordClass, valueContext{literal: true, allowDots: true})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // PW stands for the password.
-func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
+func TestPasswordAfterKnownProgramFlagIsRedacted(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"
 	far := strings.Repeat("x", 80)

@@ -117,7 +117,7 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	const maxLen = 64
 	s := m.text
 	if isQuote(byteAt(s, p)) {
-		return m.value(p, class, shape{})
+		return m.value(p, class, valueContext{})
 	}
 	end := p
 	for end < len(s) && end-p < maxLen && s[end] > ' ' && s[end] < 0x7f {
@@ -126,7 +126,7 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
 		end--
 	}
-	return m.checkValue(p, end, class, shape{allowDots: true})
+	return m.checkValue(p, end, class, valueContext{allowDots: true})
 }
 
 // isForeignPhoneLabel reports whether a word for "phone" in another alphabet, or a phone symbol, is before the number

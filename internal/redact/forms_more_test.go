@@ -43,7 +43,7 @@ func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	}
 }
 
-func TestSecretInRowOfInsertIsRedacted(t *testing.T) {
+func TestSecretInInsertRowIsRedacted(t *testing.T) {
 	long := strings.Repeat("text, (a) ", 2000)
 	for in, want := range map[string]string{
 		"(name, bio, api_token) VALUES ('bob', '" + long + "', 'a1B2c3D4e5F6g7H8i9J0'), ('al', 'x', 'b1B2c3D4e5F6g7H8i9J0')": "(name, bio, api_token) VALUES ('bob', '" + long + "', '[REDACTED:secret:1]'), ('al', 'x', '[REDACTED:secret:2]')",
@@ -72,7 +72,7 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 }
 
 // In a list under the name "password", a web form's rules (such as min:8) and messages are kept.
-func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
+func TestEachSecretInListIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
 		`{"password":["..","Zx81kk2"]}`:                                 `{"password":["..","[REDACTED:secret:1]"]}`,

@@ -33,28 +33,28 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			key = raw[start:end]
 			i = colon + 1
 			if next := skipSpace(raw, i); byteAt(raw, next) == '{' || byteAt(raw, next) == '[' {
-				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in it
+				openClass, key = classifyKey(key), nil // the key describes a container, not the strings in it
 				itemClass = openClass
 			}
 			r.redactString(&w, start, end, noClass)
 			continue
 		}
-		class := classOfKey(key)
+		class := classifyKey(key)
 		if named := max(pairClass, openClass); bytes.EqualFold(key, []byte("value")) && !isProse(named, raw[start:end]) {
 			class = named
 		}
 		// In ["X-Api-Key", "..."], the first string names the second.
-		if listClass.isSecret() && string(gap) == "," && byteAt(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
+		if listClass.isSecret() && string(gap) == "," && byteAt(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], valueContext{quoted: true})) {
 			class = listClass
 		}
 		if listClass = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
-			listClass = classOfKey(raw[start:end])
+			listClass = classifyKey(raw[start:end])
 		}
 		if itemClass = classInList(itemClass, gap, key); isListedSecret(itemClass, raw[start:end]) {
 			class = itemClass
 		}
 		if pairClass = noClass; isNameKey(key) {
-			pairClass = classOfKey(raw[start:end])
+			pairClass = classifyKey(raw[start:end])
 		}
 		r.redactString(&w, start, end, class)
 		key = nil
@@ -106,7 +106,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 		if isInteger && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
 			class := noClass
 			if key != nil {
-				class = classOfKey(key)
+				class = classifyKey(key)
 			}
 			if class == secretClass { // a number under the key token is a count or an id
 				class = noClass

@@ -77,8 +77,8 @@ func kindTable() [kindCount]kindRow {
 func addPersonalKinds(t *[kindCount]kindRow) {
 	// Four kinds share the anchor for a digit run, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
-	local := func(b byte) bool { return classOf[b]&localByte != 0 }
-	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
+	local := func(b byte) bool { return byteClass[b]&localByte != 0 }
+	isHex := func(b byte) bool { return byteClass[b]&hexByte != 0 }
 	t[email] = kindRow{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
@@ -175,7 +175,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; a webhook's path", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
-	}, anchors: []anchor{authorityAnchor()}, prefixes: append(expandPrefix(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
+	}, anchors: []anchor{urlAnchor()}, prefixes: append(expandPrefix(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
 		prefix{text: "xapp-", class: tokenByte, minBytes: 16})}
 	t[stripeKey] = kindRow{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
@@ -216,11 +216,11 @@ func addMoreVendorKinds(t *[kindCount]kindRow) {
 	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: isWordBoundary, next: anyOf("CK"), check: (*matcher).twilio, findsVendorKey: true}}}
 }
 
-func authorityAnchor() anchor {
+func urlAnchor() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: anyOf("/"), check: (*matcher).url}
 }
 
-func dashed() anchor {
+func dashesAnchor() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return isWordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).pemOrFlag}
 }
 
@@ -236,7 +236,7 @@ func addHeaderKinds(t *[kindCount]kindRow) {
 		{"Private-Lines: 1\nPrivate-MAC: 0a1b", ""},
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
 	}, anchors: []anchor{
-		dashed(),
+		dashesAnchor(),
 		{name: "LS0t", bytes: "L", prev: isWordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
@@ -263,7 +263,7 @@ func addOtherKinds(t *[kindCount]kindRow) {
 		{"curl -u admin:correcthorse h", "curl -u [REDACTED:url_credentials:1] h"},
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
-		authorityAnchor(), dashed(),
+		urlAnchor(), dashesAnchor(),
 		{name: "-u", bytes: "-", prev: isWordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
@@ -283,17 +283,17 @@ func addOtherKinds(t *[kindCount]kindRow) {
 			{name: "password", bytes: "sS", prev: anyOf("sS"), next: anyOf("wWpPcC_kK ,;|\t\r\n"), check: (*matcher).bareName},
 			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: func(b byte) bool { return b == 'd' || b == 'D' || isWordBoundary(b) }, check: (*matcher).bareName},
 			{name: "token, key, secret", bytes: "kKeEcC", prev: anyOf("oOkKeE"), next: anyOf("eEyYrR"), check: (*matcher).bareSecret},
-			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).identifiedBy},
+			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).sqlPassword},
 			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).passFile},
-			{name: "name, value", bytes: "vV", prev: isWordBoundary, next: anyOf("aA"), check: (*matcher).valueOfPair},
+			{name: "name, value", bytes: "vV", prev: isWordBoundary, next: anyOf("aA"), check: (*matcher).pairValue},
 			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksdNKb"), check: (*matcher).passwordFlag},
 			{name: "| chpasswd", bytes: "|", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).pipedPassword},
 			{name: "AUTH", bytes: "H", prev: anyOf("T"), next: anyOf(" "), check: (*matcher).redisAuth},
-			{name: "<string>, <entry key=name>", bytes: ">", prev: func(b byte) bool { return b == 'g' || isQuote(b) }, next: isKeyByte, check: (*matcher).valueOfEntry},
+			{name: "<string>, <entry key=name>", bytes: ">", prev: func(b byte) bool { return b == 'g' || isQuote(b) }, next: isKeyByte, check: (*matcher).entryValue},
 			{name: "is, in European languages", bytes: "ei\xc3", prev: anyOf(" "), next: anyOf("s\xa8\xa9"), check: (*matcher).foreignLink},
 			{name: "lautet; is, in Asian languages", bytes: "u\xaf\x94\xba", prev: anyOf("a\x98\x81\x8a\xb8"), next: anyByte, check: (*matcher).foreignLink},
 			{name: "SecureString", bytes: "-", prev: anyOf("o"), next: anyOf("S"), check: (*matcher).secureString},
-			dashed(),
+			dashesAnchor(),
 			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dottedKey, findsVendorKey: true},
 			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, findsVendorKey: true},
 			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, findsVendorKey: true},

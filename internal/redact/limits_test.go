@@ -81,7 +81,7 @@ func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 }
 
 // The text may have been cut inside the key, so the first half of a key is enough at the end.
-func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
+func TestTruncatedVendorKeyIsRedactedAtTextEnd(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
 		assertKept(t, prefix+randomText(5), prefix+randomText(11)+" x", "a"+prefix+randomText(40), prefix+randomText(3)+"."+randomText(40)[1:9])
@@ -178,7 +178,7 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	}
 }
 
-func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
+func TestMultiPartSecretIsRedactedToTheEnd(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)
 	assertMarked(t, "private_key",

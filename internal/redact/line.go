@@ -83,7 +83,7 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, mayEndAtBlank, allowDots) {
 		return hit{}
 	}
-	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
+	return hit{p, p + len(v), m.vendorKind(p, p+len(v), secret)}
 }
 
 // isSetting reports whether v, the unquoted value in a password setting, is a literal password, and not a reference or
@@ -109,16 +109,16 @@ func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 		letters = letters || isAlnum(c) && !isDigit(c)
 		symbols = symbols || !isAlnum(c) && c < 0x80 && strings.IndexByte("._-/:,", c) < 0
 	}
-	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
-	if path && (!allowDots && !hasInnerDigit(v) && !hasNumberedPart(v) || isReferenceOfCode(v)) {
+	path := bytes.IndexByte(v, '.') > 0 && !symbols && byteClass[v[len(v)-1]]&alnumByte != 0
+	if path && (!allowDots && !hasInnerDigit(v) && !hasNumberedPart(v) || isCodeReference(v)) {
 		return false
 	}
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
 }
 
-// isReferenceOfCode reports whether v names a variable with a password, such as config.db1.password and
+// isCodeReference reports whether v names a variable with a password, such as config.db1.password and
 // process.env.DB_PW1.
-func isReferenceOfCode(v []byte) bool {
+func isCodeReference(v []byte) bool {
 	low := bytes.ToLower(v)
 	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))
 }
@@ -198,7 +198,7 @@ func (m *matcher) tagValue(p int) hit {
 	if end < 0 || bytes.ContainsAny(area[:end], "\n<") {
 		return hit{}
 	}
-	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, hasQuotedName: true})
+	return m.checkValue(p, p+end, passwordClass, valueContext{quoted: true, hasQuotedName: true})
 }
 
 // isSeedPhrase reports whether v may be a crypto wallet's seed phrase: 12, 15, 18, 21 or 24 words with three to eight

@@ -28,7 +28,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // CPU time may be counted in ticks
-	cpuTimeOf := func(piece string, n, times int) time.Duration {
+	measure := func(piece string, n, times int) time.Duration {
 		text := strings.Repeat(piece, n/len(piece)+1)
 		begin := cpuTime(t)
 		for range times {
@@ -48,7 +48,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	} {
 		var small, large time.Duration
 		for range 6 {
-			if small, large = cpuTimeOf(piece, n, times), cpuTimeOf(piece, times*n, 1); large <= allowed*small+ticks {
+			if small, large = measure(piece, n, times), measure(piece, times*n, 1); large <= allowed*small+ticks {
 				break
 			}
 		}

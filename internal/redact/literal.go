@@ -32,7 +32,7 @@ func isLiteral(v []byte) bool {
 	if len(v) == 1 || v[len(v)-1] == closing[kind] || v[0] == v[1] || strings.IndexByte("{(%", v[1]) >= 0 {
 		return false
 	}
-	if v[0] == '%' && len(v) > 2 && classOf[v[1]]&classOf[v[2]]&hexByte != 0 {
+	if v[0] == '%' && len(v) > 2 && byteClass[v[1]]&byteClass[v[2]]&hexByte != 0 {
 		return true
 	}
 	return bytes.ContainsAny(v[1:], strongSymbols) && isMixed(v) // $ecret99! is not a variable
@@ -147,7 +147,7 @@ func (m *matcher) typeEnd(p int) int {
 		return m.typeRun.end
 	}
 	s, end := m.text, p
-	for end < len(s) && classOf[s[end]]&typeByte != 0 && !(s[end] == ' ' && byteAt(s, end+1) == 'o' && startsWith(s, end, " or ")) {
+	for end < len(s) && byteClass[s[end]]&typeByte != 0 && !(s[end] == ' ' && byteAt(s, end+1) == 'o' && startsWith(s, end, " or ")) {
 		end++
 	}
 	m.typeRun.start, m.typeRun.end = p, end

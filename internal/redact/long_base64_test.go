@@ -13,7 +13,7 @@ import (
 
 func TestLongBase64IsKeptAndFast(t *testing.T) {
 	const size = 4 << 20
-	fastestOf := func(in string) time.Duration {
+	minTime := func(in string) time.Duration {
 		fastest := time.Hour
 		for range 5 {
 			begin := time.Now()
@@ -25,13 +25,13 @@ func TestLongBase64IsKeptAndFast(t *testing.T) {
 		}
 		return fastest
 	}
-	limit := fastestOf(`{"content":"` + strings.Repeat("The file is in the folder, and the test of it passes. ", size/54) + `"}`)
+	limit := minTime(`{"content":"` + strings.Repeat("The file is in the folder, and the test of it passes. ", size/54) + `"}`)
 	data := randomBase64(base64.StdEncoding, 7, size)
 	for _, in := range []string{
 		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`, `{"image_url":{"url":"data:image/png;base64,` + data + `"}}`,
 		`{"b64_json":"` + data + `"}`, `{"input_audio":{"format":"wav","data":"` + data + `"}}`, `{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}`,
 	} {
-		if got := fastestOf(in); got > limit {
+		if got := minTime(in); got > limit {
 			t.Errorf("JSON(%.60q...) took %v, want at most %v, the time for a text this long", in, got, limit)
 		} else {
 			t.Logf("JSON(%.60q...) took %v, limit %v", in, got, limit)

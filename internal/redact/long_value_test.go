@@ -32,7 +32,7 @@ func assertNothingLeft(t *testing.T, text, redacted, value string) {
 }
 
 // AWS session tokens are 1,200 bytes long, and some cookies 4,000 bytes. % stands for the secret.
-func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
+func TestLongSecretIsRedactedToTheEnd(t *testing.T) {
 	for _, n := range []int{250, 500, 1000, 1010, 1023, 1024, 1025, 1030, 1200, 2047, 2050, 3000, 9000} {
 		standard, url := randomBase64(base64.StdEncoding, 1, n), "1.AXoA"+randomBase64(base64.RawURLEncoding, 2, n-6)
 		for _, text := range []string{
@@ -92,7 +92,7 @@ func TestTextAfterLongSecretIsKept(t *testing.T) {
 	}
 }
 
-func TestRepeatOfLongSecretIsRedacted(t *testing.T) {
+func TestRepeatedLongSecretIsRedacted(t *testing.T) {
 	value := randomBase64(base64.RawURLEncoding, 6, 1500)
 	out := redact.New(false).Text("token=" + value + "\nsent " + value + " twice")
 	if assertNothingLeft(t, "token=", out, value); !strings.HasSuffix(out, " twice") {

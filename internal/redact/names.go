@@ -38,17 +38,17 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is like classOfWord, but for a quoted key. The key "pass" names a password, although the word means a test
-// result in prose.
-func classOfKey(key []byte) keyClass {
+// classifyKey is like classifyWord, but for a quoted key. The key "pass" names a password, although the word means a
+// test result in prose.
+func classifyKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
 	}
-	return classOfWord(key)
+	return classifyWord(key)
 }
 
-// classOfWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
-func classOfWord(w []byte) keyClass {
+// classifyWord classifies a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
+func classifyWord(w []byte) keyClass {
 	const maxLen = 32
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
@@ -67,7 +67,7 @@ func classOfWord(w []byte) keyClass {
 			buf[i] = lower(c)
 		}
 	}
-	class := classOfName(buf[i:])
+	class := classifyName(buf[i:])
 	if class == passwordClass && labelsPassword(buf[i:]) {
 		return noClass
 	}
@@ -86,17 +86,17 @@ func labelsPassword(name []byte) bool {
 
 // ending is a text at the end of a name, such as "password" in DB_PASSWORD, and the class of such names.
 type ending struct {
-	text        string
-	class       keyClass
-	isWholeName bool // the name must equal text
-	fourth      byte // fourth letter from the end of text, compared first; 0 for a shorter text
+	text          string
+	class         keyClass
+	isWholeName   bool // the name must equal text
+	fourthFromEnd byte // fourthFromEnd letter from the end of text, compared first; 0 for a shorter text
 }
 
 type endings struct {
 	byLast [256][]ending
-	// secret has the last three letters of all names for secrets: secret[last][second last] has one bit for each letter
-	// that can come before these two.
-	secret [alphabetLen][alphabetLen]uint32
+	// secretTails has the last three letters of all names for secrets: secret[last][second last] has one bit for each
+	// letter that can come before these two.
+	secretTails [alphabetLen][alphabetLen]uint32
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -130,7 +130,7 @@ var nameEndings = func() (t endings) {
 			last, before := text[len(text)-1], text[len(text)-2]
 			e := ending{text: text, class: row.class, isWholeName: whole}
 			if len(text) > 3 {
-				e.fourth = text[len(text)-4]
+				e.fourthFromEnd = text[len(text)-4]
 			}
 			t.byLast[last] = append(t.byLast[last], e)
 			if row.class.isSecret() {
@@ -138,23 +138,23 @@ var nameEndings = func() (t endings) {
 				if len(text) > 2 {
 					third = 1 << (text[len(text)-3] - 'a')
 				}
-				t.secret[last-'a'][before-'a'] |= third
+				t.secretTails[last-'a'][before-'a'] |= third
 			}
 		}
 	}
-	for _, end := range [...]string{"sel", "api", "fre"} { // Schlüssel, clé API, şifre; see classOfForeignLabel
-		t.secret[end[2]-'a'][end[1]-'a'] |= 1 << (end[0] - 'a')
+	for _, end := range [...]string{"sel", "api", "fre"} { // Schlüssel, clé API, şifre; see classifyForeignLabel
+		t.secretTails[end[2]-'a'][end[1]-'a'] |= 1 << (end[0] - 'a')
 	}
 	return t
 }()
 
-func classOfName(n []byte) keyClass {
+func classifyName(n []byte) keyClass {
 	fourth := byte(0)
 	if len(n) > 3 {
 		fourth = n[len(n)-4]
 	}
 	for _, e := range nameEndings.byLast[n[len(n)-1]] {
-		if e.fourth != 0 && e.fourth != fourth {
+		if e.fourthFromEnd != 0 && e.fourthFromEnd != fourth {
 			continue
 		}
 		if len(n) >= len(e.text) && string(n[len(n)-len(e.text):]) == e.text && (!e.isWholeName || len(n) == len(e.text)) {
@@ -170,17 +170,17 @@ func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false
 	}
-	last, before := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
-	if last >= alphabetLen || before >= alphabetLen {
+	last, secondLast := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
+	if last >= alphabetLen || secondLast >= alphabetLen {
 		return false
 	}
-	third := nameEndings.secret[last][before]
-	if end > 2 && third != 0 {
+	letterBits := nameEndings.secretTails[last][secondLast]
+	if end > 2 && letterBits != 0 {
 		if letter := (s[end-3] | 0x20) - 'a'; letter < alphabetLen {
-			return third>>letter&1 != 0
+			return letterBits>>letter&1 != 0
 		}
 	}
-	return third != 0
+	return letterBits != 0
 }
 
 // mayEndName reports whether a name with a keyClass can end in b. The test is cheap and rejects most names.

@@ -5,7 +5,7 @@ import "bytes"
 // This file finds Chinese, Japanese and Korean national identity numbers.
 
 //nolint:gochecknoglobals // read only
-var wordsOfNationalID = []string{
+var nationalIDWords = []string{
 	"身份证", "身分證", "公民身份号码", "マイナンバー", "個人番号", "個人番號", "주민등록번호", "주민번호", "외국인등록번호",
 }
 
@@ -50,7 +50,7 @@ func (m *matcher) namesNationalID(i int) bool {
 	const window = 40
 	before := m.text[max(m.lastEnd, i-window):i]
 	before = before[bytes.LastIndexByte(before, '\n')+1:]
-	for _, word := range wordsOfNationalID {
+	for _, word := range nationalIDWords {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}

@@ -182,7 +182,7 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 			stop--
 		}
 		from := m.runStart(stop, stop, wordByte)
-		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != noKind && !isTechnicalTerm(s[from:stop]) {
+		if h := m.checkValue(from, stop, passwordClass, valueContext{}); h.kind != noKind && !isTechnicalTerm(s[from:stop]) {
 			return h
 		}
 	}

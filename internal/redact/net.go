@@ -118,7 +118,7 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 			if i > 1 && (s[i-2] == '=' || s[i-2] == '>' || s[i-2] == '<' || s[i-2] == '~' || s[i-2] == '!') {
 				return true
 			}
-			if s[i-1] != '=' && !(s[i-1] == '>' && byteAt(s, end) == '<' && !m.followsWord(i, wordsOfVersion)) { // ^1.2.3.4, not <td>1.2.3.4</td>
+			if s[i-1] != '=' && !(s[i-1] == '>' && byteAt(s, end) == '<' && !m.followsWord(i, versionWords)) { // ^1.2.3.4, not <td>1.2.3.4</td>
 				return true
 			}
 		case '-', '_', '.':
@@ -133,10 +133,10 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.followsWord(i, wordsOfVersion) || m.isUpgrade(i, end) {
+	if m.followsWord(i, versionWords) || m.isUpgrade(i, end) {
 		return true
 	}
-	return octets[0] != 10 && !m.hasWordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
+	return octets[0] != 10 && !m.hasWordBefore(i, ipWords) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
 }
 
 // followsWord reports whether one of the words is before i, with at most three other characters (no letter, digit or
@@ -164,7 +164,7 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	const maxDistance = 12
 	after := m.text[end:min(len(m.text), end+maxDistance)]
 	for _, arrow := range [...]string{" -> ", " => ", " → ", " to "} {
-		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.hasWordBefore(i, wordsOfChange)) {
+		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.hasWordBefore(i, changeWords)) {
 			return true
 		}
 	}
@@ -175,7 +175,7 @@ func (m *matcher) isUpgrade(i, end int) bool {
 		}
 	}
 	if rest, ok := bytes.CutSuffix(before, []byte(" to ")); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
-		return m.hasWordBefore(i-len(" to "), wordsOfChange)
+		return m.hasWordBefore(i-len(" to "), changeWords)
 	}
 	return false
 }
@@ -189,7 +189,7 @@ func isWholeCell(s []byte, i, end int) bool {
 func (m *matcher) ipv6(i int) hit {
 	s := m.text
 	double := byteAt(s, i+1) == ':'
-	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[byteAt(s, i+1)]&hexByte == 0) {
+	if !double && (i == 0 || byteClass[s[i-1]]&hexByte == 0 || byteClass[byteAt(s, i+1)]&hexByte == 0) {
 		return hit{}
 	}
 	start := m.runStart(i, 5, hexByte)
@@ -203,7 +203,7 @@ func (m *matcher) ipv6(i int) hit {
 			pairs = pairs && group == 2
 			colons++
 			group = 0
-		case classOf[c]&hexByte != 0 || (c == '.' && colons > 0 && isDigit(byteAt(s, end+1))):
+		case byteClass[c]&hexByte != 0 || (c == '.' && colons > 0 && isDigit(byteAt(s, end+1))):
 			group++
 			if isDigit(c) {
 				digits++

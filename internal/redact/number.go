@@ -58,9 +58,9 @@ func endsNumber(s []byte, end int) bool {
 type groups struct {
 	digits     [20]byte
 	digitCount int
-	size       [8]int
-	end        [8]int
-	sep        [8]byte // separator before each group; '(' for an opening or closing bracket
+	sizes      [8]int
+	ends       [8]int
+	separators [8]byte // separator before each group; '(' for an opening or closing bracket
 	groupCount int
 }
 
@@ -69,27 +69,27 @@ type groups struct {
 func (g *groups) commonSeparator(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {
-		if g.sep[j] == '(' {
+		if g.separators[j] == '(' {
 			return '('
 		}
-		same = same && g.sep[j] == g.sep[1]
+		same = same && g.separators[j] == g.separators[1]
 	}
 	if !same || k < 2 {
 		return 0
 	}
-	return g.sep[1]
+	return g.separators[1]
 }
 
 // readGroups reads digit groups with single separators. The characters ") " after an area code are one separator.
 func readGroups(s []byte, i int) (g groups) {
 	sep := byte(0)
-	for g.groupCount < len(g.size) {
+	for g.groupCount < len(g.sizes) {
 		end := classRunEnd(s, i, digitByte)
 		if end == i || g.digitCount+end-i > len(g.digits) {
 			break
 		}
 		g.digitCount += copy(g.digits[g.digitCount:], s[i:end])
-		g.size[g.groupCount], g.end[g.groupCount], g.sep[g.groupCount] = end-i, end, sep
+		g.sizes[g.groupCount], g.ends[g.groupCount], g.separators[g.groupCount] = end-i, end, sep
 		g.groupCount++
 		sep = byteAt(s, end)
 		i = end + 1
@@ -117,7 +117,7 @@ func (m *matcher) card(i, end int, g *groups) hit {
 	runLength := end - i
 	if runLength >= 13 && runLength <= 19 {
 		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
-		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (runLength > 16 && !m.hasWordBefore(i, wordsOfCard)) {
+		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (runLength > 16 && !m.hasWordBefore(i, cardWords)) {
 			return hit{} // 64-bit integers have 19 digits
 		}
 		return hit{i, end, card}
@@ -127,16 +127,16 @@ func (m *matcher) card(i, end int, g *groups) hit {
 	}
 	n := g.digitCount
 	for k := g.groupCount; k >= 3; k-- {
-		if hasCardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
-			return hit{i, g.end[k-1], card}
+		if hasCardShape(g.sizes[:k]) && endsNumber(s, g.ends[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
+			return hit{i, g.ends[k-1], card}
 		}
-		n -= g.size[k-1]
+		n -= g.sizes[k-1]
 	}
 	return hit{}
 }
 
 func (m *matcher) isOrder(i int) bool {
-	return m.class == orderClass || m.hasWordBefore(i, wordsOfOrder) && !m.hasWordBefore(i, wordsOfCard)
+	return m.class == orderClass || m.hasWordBefore(i, orderWords) && !m.hasWordBefore(i, cardWords)
 }
 
 // hasCardShape reports whether the digit groups are sized like a card's: 4-6-5, 4-6-4, or groups of four. The caller
@@ -205,7 +205,7 @@ func (m *matcher) ssn(i, end int) hit {
 	var digits [9]byte
 	s := m.text
 	if end-i == 9 {
-		if m.class != ssnClass && !m.hasWordBefore(i, wordsOfSSN) {
+		if m.class != ssnClass && !m.hasWordBefore(i, ssnWords) {
 			return hit{}
 		}
 		d = s[i:end]
@@ -214,10 +214,10 @@ func (m *matcher) ssn(i, end int) hit {
 		if len(s)-i < 11 || s[i+6] != sep || classRunEnd(s[:i+6], i+4, digitByte) != i+6 || classRunEnd(s, i+7, digitByte) != i+11 {
 			return hit{}
 		}
-		if sep != '-' && m.class != ssnClass && !m.hasWordBefore(i, wordsOfSSN) {
+		if sep != '-' && m.class != ssnClass && !m.hasWordBefore(i, ssnWords) {
 			return hit{}
 		}
-		if sep == '-' && m.class != ssnClass && m.hasWordBefore(i, wordsOfPart) && !m.hasWordBefore(i, wordsOfSSN) {
+		if sep == '-' && m.class != ssnClass && m.hasWordBefore(i, partWords) && !m.hasWordBefore(i, ssnWords) {
 			return hit{}
 		}
 		copy(digits[:], s[i:i+3])

@@ -106,7 +106,7 @@ func sameStructure(original, redacted any) (path string, ok bool) {
 	return "", original == redacted
 }
 
-func TestGroupedNumberIsRedactedToItsLastGroup(t *testing.T) {
+func TestGroupedNumberIsRedactedToLastGroup(t *testing.T) {
 	assertMarked(t, "phone",
 		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",
 		"<1 415 555 0100>", "5 <1-415-555-0100>", "415 555 0100 2", "\t415 555 0100", "415 555 0100\t", "2 415 555 0100", "+12 3 4 5 6 7 8", "call_4155550100", "a call_ <4155550100>", "call <030/901820>",

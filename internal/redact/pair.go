@@ -5,8 +5,8 @@ import "bytes"
 // Environments, headers and forms may be lists of name-value pairs: {"name": "DB_PASSWORD", "value": "..."},
 // <add key="DbPassword" value="..."/>.
 
-// valueOfPair matches the value in a pair named like a secret. The word "value" is at i.
-func (m *matcher) valueOfPair(i int) hit {
+// pairValue matches the value in a pair named like a secret. The word "value" is at i.
+func (m *matcher) pairValue(i int) hit {
 	s := m.text
 	p := i + len("value")
 	if !startsFold(s, i, "value") {
@@ -18,7 +18,7 @@ func (m *matcher) valueOfPair(i int) hit {
 	}
 	p = skipSpace(s, p)
 	if c := byteAt(s, p); c == '>' && i > 1 && s[i-1] == '<' {
-		return m.valueOfElement(p+1, m.classBefore(i-1))
+		return m.elementValue(p+1, m.classBefore(i-1))
 	} else if c != ':' && c != '=' {
 		return hit{}
 	}
@@ -28,9 +28,9 @@ func (m *matcher) valueOfPair(i int) hit {
 	switch {
 	case !class.isSecret():
 	case class == headerClass:
-		h = m.header(p, hasQuotedName)
+		h = m.headerValue(p, hasQuotedName)
 	default:
-		h = m.value(p, class, shape{hasQuotedName: hasQuotedName, allowDots: !hasQuotedName})
+		h = m.value(p, class, valueContext{hasQuotedName: hasQuotedName, allowDots: !hasQuotedName})
 	}
 	if h.kind != noKind && isProse(class, s[h.start:h.end]) {
 		return hit{}
@@ -38,42 +38,42 @@ func (m *matcher) valueOfPair(i int) hit {
 	return h
 }
 
-// valueOfProperty matches the <string> text after <key>Password</key> in a property list. The > in <string> is at i.
-func (m *matcher) valueOfProperty(i int) hit {
+// propertyValue matches the <string> text after <key>Password</key> in a property list. The > in <string> is at i.
+func (m *matcher) propertyValue(i int) hit {
 	const maxDistance = 96
 	before, found := bytes.CutSuffix(m.text[max(m.lastEnd, i-maxDistance):i], []byte("<string"))
 	before, follows := bytes.CutSuffix(bytes.TrimRight(before, " \t\r\n"), []byte("</key>"))
 	if !found || !follows {
 		return hit{}
 	}
-	class := classOfKey(before[bytes.LastIndexByte(before, '>')+1:])
-	return m.valueOfElement(i+1, class)
+	class := classifyKey(before[bytes.LastIndexByte(before, '>')+1:])
+	return m.elementValue(i+1, class)
 }
 
-// valueOfEntry matches the <entry key="password"> text, and the <string> text in a property list. The > is at i.
-func (m *matcher) valueOfEntry(i int) hit {
+// entryValue matches the <entry key="password"> text, and the <string> text in a property list. The > is at i.
+func (m *matcher) entryValue(i int) hit {
 	const maxDistance = 96
 	if m.text[i-1] == 'g' {
-		return m.valueOfProperty(i)
+		return m.propertyValue(i)
 	}
 	before := m.text[max(m.lastEnd, i-maxDistance) : i-1]
 	name := lastName(before)
 	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.text[i-1:i])
 	before, assigned := bytes.CutSuffix(before, []byte("="))
-	if class := classOfKey(name); quoted && assigned && isNameKey(before) {
-		return m.valueOfElement(i+1, class)
+	if class := classifyKey(name); quoted && assigned && isNameKey(before) {
+		return m.elementValue(i+1, class)
 	}
 	return hit{}
 }
 
-func (m *matcher) valueOfElement(p int, class keyClass) hit {
+func (m *matcher) elementValue(p int, class keyClass) hit {
 	switch {
 	case !class.isSecret():
 		return hit{}
 	case class == passwordClass:
 		return m.tagValue(p)
 	}
-	return m.value(p, class, shape{literal: true})
+	return m.value(p, class, valueContext{literal: true})
 }
 
 // quotesAndBlanks are characters that may be around a name. The last four replace escaped quotes (see quoteMark).
@@ -88,7 +88,7 @@ func (m *matcher) classBefore(i int) keyClass {
 	name := lastName(s)
 	before := bytes.TrimRight(s[:len(s)-len(name)], quotesAndBlanks)
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
-		return classOfKey(name)
+		return classifyKey(name)
 	}
 	// The class passwordClass is left out, because a password may be any word, and the pair is less certain here.
 	if class := siblingClass(s); class.isSecret() && class != passwordClass {
@@ -110,7 +110,7 @@ func siblingClass(s []byte) keyClass {
 		return noClass
 	}
 	rest = bytes.TrimLeft(rest[1:], quotesAndBlanks)
-	return classOfKey(lastName(rest[:classRunEnd(rest, 0, wordByte)]))
+	return classifyKey(lastName(rest[:classRunEnd(rest, 0, wordByte)]))
 }
 
 // objectClass returns the class for the name of the open object at the end of s, for
@@ -124,11 +124,11 @@ func objectClass(s []byte) keyClass {
 	if len(s) == 0 || s[len(s)-1] != ':' {
 		return noClass
 	}
-	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], quotesAndBlanks)))
+	return classifyKey(lastName(bytes.TrimRight(s[:len(s)-1], quotesAndBlanks)))
 }
 
 func lastName(s []byte) []byte {
-	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
+	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || byteClass[byte(r)]&nameByte == 0 })+1:]
 }
 
 // isNameKey reports whether key may be the member with a pair's name, such as name, key or headerName.

@@ -10,7 +10,7 @@ import (
 )
 
 // A panic value that is not a runtime error may be user data.
-func TestPanicKindOmitsUserText(t *testing.T) {
+func TestSafePanicTextOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()
 		var none []int

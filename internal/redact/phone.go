@@ -36,12 +36,12 @@ func (m *matcher) phoneInGroups(start int, g *groups, plus bool) hit {
 		if n < minLen {
 			break
 		}
-		end := g.end[k-1]
+		end := g.ends[k-1]
 		identifier := byteAt(m.text, end) == '-' && isAlnum(byteAt(m.text, end+1))
 		if !identifier && endsNumber(m.text, end) && (plus && isInternational(g, k, n) || isDialled(g, k, n) || m.isNational(start, g, k, n)) {
 			return hit{start, end, phone}
 		}
-		n -= g.size[k-1]
+		n -= g.sizes[k-1]
 	}
 	return hit{}
 }
@@ -54,7 +54,7 @@ func isInternational(g *groups, k, n int) bool {
 		return n >= 10
 	}
 	single := 0
-	for _, size := range g.size[1:k] {
+	for _, size := range g.sizes[1:k] {
 		if size == 1 {
 			single++
 		}
@@ -62,10 +62,10 @@ func isInternational(g *groups, k, n int) bool {
 	if single > 1 { // +33 6 12 34 56 78 and +44 (0)20 ... have one single digit; a list of digits has more
 		return false
 	}
-	if k == 2 && (g.size[0] > 3 || g.commonSeparator(k) == '.') { // a time zone and a year; a decimal fraction
+	if k == 2 && (g.sizes[0] > 3 || g.commonSeparator(k) == '.') { // a time zone and a year; a decimal fraction
 		return false
 	}
-	return g.size[0] <= 4
+	return g.sizes[0] <= 4
 }
 
 // isDialled reports whether the first k groups, with n digits, are 00 or 011, a country code, and further groups.
@@ -74,7 +74,7 @@ func isDialled(g *groups, k, n int) bool {
 	if k < 3 || n < minLen || n > maxLen || g.digits[0] != '0' {
 		return false
 	}
-	size, d := g.size[0], g.digits[:n]
+	size, d := g.sizes[0], g.digits[:n]
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
@@ -84,26 +84,26 @@ func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
 	}
-	if isNorthAmerican(g, k, n) && (g.commonSeparator(k) != ' ' || m.isIsolated(start, g.end[k-1])) {
+	if isNorthAmerican(g, k, n) && (g.commonSeparator(k) != ' ' || m.isIsolated(start, g.ends[k-1])) {
 		return true
 	}
 	if m.class == phoneClass || isBrazilian(g, k) && m.text[start] == '(' || isBritishMobile(g, k) || isTrunkNumber(g, k, n) && !m.isOrder(start) {
 		return true
 	}
-	if slices.Contains(g.sep[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
+	if slices.Contains(g.separators[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
 		return false
 	}
 	if n < 9 && k == 1 || n < 2*k || hasDateShape(g, k) || isCallID(m.text, start) || k == 1 && start > 1 && m.text[start-1] == '(' && isAlnum(m.text[start-2]) {
 		return false
 	}
-	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.text[start] == '(' || m.isInBrackets(start, g.end[k-1]) || m.hasWordBefore(start, wordsOfContact)) {
+	if g.digits[0] == '0' && n >= 9 && n <= 11 && k > 1 && (m.text[start] == '(' || m.isInBrackets(start, g.ends[k-1]) || m.hasWordBefore(start, contactWords)) {
 		return true
 	}
-	words := wordsOfPhone
+	words := anyPhoneWords
 	if n == 10 && k == 1 {
-		words = wordsOfTenDigitPhone
+		words = tenDigitPhoneWords
 	}
-	return m.hasWordBefore(start, words) || m.isForeignPhoneLabel(start) || m.hasLabelAbove(start) || m.hasLabelAfter(g.end[k-1])
+	return m.hasWordBefore(start, words) || m.isForeignPhoneLabel(start) || m.hasLabelAbove(start) || m.hasLabelAfter(g.ends[k-1])
 }
 
 func (m *matcher) hasLabelAbove(start int) bool {
@@ -123,7 +123,7 @@ func (m *matcher) hasLabelAbove(start int) bool {
 	if len(word) < len(label) && len(bytes.TrimRight(above, " \t\r*")) == len(label) { // several words without a colon
 		return false
 	}
-	return wordsOfPhone.has(word)
+	return anyPhoneWords.has(word)
 }
 
 func (m *matcher) hasLabelAfter(end int) bool {
@@ -134,7 +134,7 @@ func (m *matcher) hasLabelAfter(end int) bool {
 	rest, _, _ := bytes.Cut(m.text[end:min(len(m.text), end+window)], []byte("\n"))
 	for _, link := range [...]string{" is my ", " is our ", " is his ", " is her ", " is the ", " ist meine ", " ist die ", " est mon ", " es mi "} {
 		if words, found := bytes.CutPrefix(rest, []byte(link)); found {
-			return slices.ContainsFunc(bytes.Fields(words), func(word []byte) bool { return wordsOfPhone.has(bytes.TrimRight(word, ".,;:!)")) })
+			return slices.ContainsFunc(bytes.Fields(words), func(word []byte) bool { return anyPhoneWords.has(bytes.TrimRight(word, ".,;:!)")) })
 		}
 	}
 	return false
@@ -150,7 +150,7 @@ func isCallID(s []byte, start int) bool {
 // digits match: invented numbers such as 555-123-4567 are as common as real ones. With dots or blanks, N must be 2 to
 // 9.
 func isNorthAmerican(g *groups, k, n int) bool {
-	size, d := g.size[:k], g.digits[:n]
+	size, d := g.sizes[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
 		size, d = size[1:], d[1:]
 	}
@@ -163,7 +163,7 @@ func isNorthAmerican(g *groups, k, n int) bool {
 
 // isBrazilian reports whether the groups have the form (NN) 9NNNN-NNNN or (NN) NNNN-NNNN.
 func isBrazilian(g *groups, k int) bool {
-	return k == 3 && g.size[0] == 2 && (g.size[1] == 5 && g.digits[2] == '9' || g.size[1] == 4) && g.size[2] == 4 && g.sep[2] == '-'
+	return k == 3 && g.sizes[0] == 2 && (g.sizes[1] == 5 && g.digits[2] == '9' || g.sizes[1] == 4) && g.sizes[2] == 4 && g.separators[2] == '-'
 }
 
 // isTrunkNumber reports whether the groups have the form 0NN-NNNNNNNN or 0NNN-NNNNNNN (China, India), or 0N.NN.NN.NN.NN
@@ -173,9 +173,9 @@ func isTrunkNumber(g *groups, k, n int) bool {
 		return false
 	}
 	if k == 2 {
-		return n == 11 && g.sep[1] == '-' && (g.size[0] == 3 || g.size[0] == 4)
+		return n == 11 && g.separators[1] == '-' && (g.sizes[0] == 3 || g.sizes[0] == 4)
 	}
-	return k == 5 && n == 10 && g.commonSeparator(k) == '.' && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 2 && g.size[3] == 2
+	return k == 5 && n == 10 && g.commonSeparator(k) == '.' && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 2 && g.sizes[3] == 2
 }
 
 func (m *matcher) isInBrackets(start, end int) bool {
@@ -184,7 +184,7 @@ func (m *matcher) isInBrackets(start, end int) bool {
 
 // isBritishMobile reports whether the groups have the form 07NNN NNNNNN or 07NNN NNN NNN.
 func isBritishMobile(g *groups, k int) bool {
-	return g.digits[0] == '0' && g.digits[1] == '7' && g.size[0] == 5 && g.sep[1] == ' ' && (k == 2 && g.size[1] == 6 || k == 3 && g.size[1] == 3 && g.size[2] == 3)
+	return g.digits[0] == '0' && g.digits[1] == '7' && g.sizes[0] == 5 && g.separators[1] == ' ' && (k == 2 && g.sizes[1] == 6 || k == 3 && g.sizes[1] == 3 && g.sizes[2] == 3)
 }
 
 // isAreaCode reports whether the North American Numbering Plan assigns the area code d. The plan assigns no code with 9
@@ -218,8 +218,8 @@ func (m *matcher) isIsolated(start, end int) bool {
 // hasDateShape reports whether the groups are sized like a date such as 2026-01-31 or 31.01.2026, also with an hour:
 // 2026-01-31 23.
 func hasDateShape(g *groups, k int) bool {
-	if k == 3 && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4 {
+	if k == 3 && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 4 {
 		return true
 	}
-	return g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 && (k == 3 || k > 3 && g.sep[1] == '-' && g.sep[2] == '-')
+	return g.sizes[0] == 4 && g.sizes[1] == 2 && g.sizes[2] == 2 && (k == 3 || k > 3 && g.separators[1] == '-' && g.separators[2] == '-')
 }

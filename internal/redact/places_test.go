@@ -70,7 +70,7 @@ func splitMarked(text string) (in, value, want string) {
 	return text[:from] + text[from+1:to] + text[to+1:], text[from+1 : to], text[:from] + "%" + text[to+1:]
 }
 
-func TestSecretOfEachKindIsRedacted(t *testing.T) {
+func TestEachSecretKindIsRedacted(t *testing.T) {
 	for kind, texts := range secrets() {
 		for _, text := range texts {
 			in, _, want := splitMarked(text)
@@ -149,7 +149,7 @@ func TestLongBase64KeyIsRedacted(t *testing.T) {
 	}
 }
 
-func TestSpellingsOfIBANHaveSameNumber(t *testing.T) {
+func TestIBANSpellingsHaveSameNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
 		t.Errorf(`one IBAN in two spellings: Text = %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
 	}

@@ -9,7 +9,7 @@ import (
 // vendorKey joins parts, so that secret scanners do not report this repository.
 func vendorKey(parts ...string) string { return strings.Join(parts, "") }
 
-func TestTextReplacesValuesByPlaceholders(t *testing.T) {
+func TestTextReplacesValuesWithPlaceholders(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to redact", "func main() { x := a[1] }", "func main() { x := a[1] }"},
 		{"same value, same number", "a@b.io c@d.io A@b.io", "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"},

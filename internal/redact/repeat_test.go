@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEveryRepeatOfEverySecretIsRedacted(t *testing.T) {
+func TestEveryRepeatedSecretIsRedacted(t *testing.T) {
 	const first, second = "k3yOfTheHouse", "tok3nOfTheDoor"
 	line := "attempt " + first + " then " + second + "\n"
 	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)

@@ -21,22 +21,22 @@ type matcher struct {
 	openTable   openTable
 	typeRun     struct{ start, end int } // last typeByte run; see typeEnd
 	hits        []hit
-	list        struct {
+	stringList  struct {
 		class keyClass
 		end   int // last item's closing quote
 	} // last string list under a secret's name, such as "tokens": ["...", "..."]
-	plainHeader struct{ start, end int } // part of a header without credentials; see header
+	checkedHeader struct{ start, end int } // part of a header without credentials; see header
 }
 
 // findHits returns the hits in s, valid until the next call. class is the class of the text's JSON key.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
-	m.list.class, m.list.end = noClass, 0
-	m.typeRun.start, m.typeRun.end, m.plainHeader.start, m.plainHeader.end = 0, 0, 0, 0
+	m.stringList.class, m.stringList.end = noClass, 0
+	m.typeRun.start, m.typeRun.end, m.checkedHeader.start, m.checkedHeader.end = 0, 0, 0, 0
 	if class.isSecret() {
-		h := m.checkValue(0, len(s), class, shape{quoted: true, hasQuotedName: true})
+		h := m.checkValue(0, len(s), class, valueContext{quoted: true, hasQuotedName: true})
 		if class == headerClass {
-			h = m.header(0, true)
+			h = m.headerValue(0, true)
 		}
 		if h.kind != noKind {
 			m.hits = append(m.hits, h)
@@ -69,12 +69,12 @@ func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint6
 	if i > 0 {
 		before = s[i-1]
 	}
-	open := t.prev[before] & t.here[here] & want // anchors that still depend on the byte after here
+	open := t.prev[before] & t.atAnchor[here] & want // anchors that still depend on the byte after here
 	for _, after := range s[i+1:] {
 		if found = open & t.next[after]; found != 0 {
 			return i, found
 		}
-		open = t.prev[here] & t.here[after] & want
+		open = t.prev[here] & t.atAnchor[after] & want
 		here = after
 		i++
 	}
@@ -95,7 +95,7 @@ func (m *matcher) vendorAt(i int) hit {
 	if i > 0 {
 		before = m.text[i-1]
 	}
-	return m.check(i, m.table.here[m.text[i]]&m.table.prev[before]&m.table.vendorAnchors)
+	return m.check(i, m.table.atAnchor[m.text[i]]&m.table.prev[before]&m.table.vendorAnchors)
 }
 
 // skipPlaceholder returns a hit without a kind for the placeholder at i, so that no match extends over it. An

@@ -6,7 +6,7 @@ import (
 )
 
 // The kind "" means that the name is not a secret's name.
-func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
+func TestSecretIsRecognisedByNameEnding(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
 		"secret": "password passwd pwd pass db_pass API_TOKEN_PROD db_password_old passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +

@@ -123,13 +123,13 @@ func lineEnd(s []byte, i int) int {
 	return i + len(area)
 }
 
-// row matches the first secret in a row of the open table. The line feed or bracket before the row is at i.
-func (m *matcher) row(i int) hit {
+// rowValue matches the first secret in a row of the open table. The line feed or bracket before the row is at i.
+func (m *matcher) rowValue(i int) hit {
 	if (m.text[i] == '(') != m.openTable.isInsert {
 		return hit{}
 	}
 	if m.openTable.isInsert {
-		return m.rowOfInsert(i)
+		return m.insertRow(i)
 	}
 	start := i + 1
 	stop := len(m.text)
@@ -174,10 +174,10 @@ func (m *matcher) manifestRow(start, stop int) hit {
 		return hit{}
 	}
 	end := start + len(line)
-	return hit{end - len(value), end, m.vendorOf(end-len(value), end, secret)}
+	return hit{end - len(value), end, m.vendorKind(end-len(value), end, secret)}
 }
 
-func (m *matcher) rowOfInsert(i int) hit {
+func (m *matcher) insertRow(i int) hit {
 	start := i + 1
 	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the column list
 		return hit{}
@@ -213,7 +213,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 		case p == stop || c == h.separator && quote == 0:
 			for _, column := range h.columns[:h.columnCount] {
 				if column.index == field && found.kind == noKind {
-					found = m.field(from, p, column.class)
+					found = m.fieldValue(from, p, column.class)
 				}
 			}
 			field++
@@ -231,7 +231,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 	return found
 }
 
-func (m *matcher) field(from, to int, class keyClass) hit {
+func (m *matcher) fieldValue(from, to int, class keyClass) hit {
 	for from < to && (m.text[from] <= ' ' || isQuote(m.text[from])) {
 		from++
 	}
@@ -242,5 +242,5 @@ func (m *matcher) field(from, to int, class keyClass) hit {
 	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true)) {
 		return hit{}
 	}
-	return m.checkValue(from, to, class, shape{quoted: true, hasQuotedName: true})
+	return m.checkValue(from, to, class, valueContext{quoted: true, hasQuotedName: true})
 }

@@ -125,7 +125,7 @@ func (m *matcher) azureSecret(i int) hit {
 		return hit{}
 	}
 	end := i + 1
-	for end < len(m.text) && (classOf[m.text[end]]&tokenByte != 0 || m.text[end] == '~' || m.text[end] == '.') {
+	for end < len(m.text) && (byteClass[m.text[end]]&tokenByte != 0 || m.text[end] == '~' || m.text[end] == '.') {
 		end++
 	}
 	if n := end - i - 1; n < 31 && (end != len(m.text) || n < 12) || isMask(m.text[i+1:end]) {

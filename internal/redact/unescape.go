@@ -130,7 +130,7 @@ func softBreakLen(s []byte, i int) int {
 		case area[p] == '\n' && start+p > i+n:
 			return n
 		case area[p] != '=' || p+2 >= len(area) || area[p+1] == '\n' || area[p+1] == '\r':
-		case classOf[area[p+1]]&classOf[area[p+2]]&hexByte == 0 || isLower(area[p+1]) || isLower(area[p+2]):
+		case byteClass[area[p+1]]&byteClass[area[p+2]]&hexByte == 0 || isLower(area[p+1]) || isLower(area[p+2]):
 			return 0
 		}
 	}
@@ -143,7 +143,7 @@ func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
 		plain := i
-		for i < len(s) && classOf[s[i]]&foldByte == 0 {
+		for i < len(s) && byteClass[s[i]]&foldByte == 0 {
 			i++
 		}
 		l.buf = append(l.buf, s[plain:i]...)
@@ -204,7 +204,7 @@ func decodeEntity(s []byte, i int) (c byte, w int) {
 // decodePercent decodes %XX (=XX in a mail) to a printable character or line feed, or returns the byte at i and 1.
 func decodePercent(s []byte, i int) (c byte, w int) {
 	high, low := byteAt(s, i+1), byteAt(s, i+2)
-	if classOf[high]&classOf[low]&hexByte == 0 {
+	if byteClass[high]&byteClass[low]&hexByte == 0 {
 		return s[i], 1
 	}
 	if c = hexValue(high)<<4 | hexValue(low); c < ' ' && c != '\n' || c > '~' {
@@ -286,7 +286,7 @@ func hex4(s []byte, i int) (r rune, ok bool) {
 		return 0, false
 	}
 	for _, c := range s[i : i+4] {
-		if classOf[c]&hexByte == 0 {
+		if byteClass[c]&hexByte == 0 {
 			return 0, false
 		}
 		r = r<<4 | rune(hexValue(c))

@@ -28,7 +28,7 @@ scan:
 		}
 	}
 	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // a token in place of user and password
-		return hit{start, atSign, m.vendorOf(start, atSign, urlCredentials)}
+		return hit{start, atSign, m.vendorKind(start, atSign, urlCredentials)}
 	}
 	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && !slices.ContainsFunc(s[colon+1:atSign], isLower) {
 		return hit{}
@@ -70,7 +70,7 @@ func (m *matcher) webhook(start int) hit {
 		}
 		p := host + len(w.start)
 		end := p
-		for end < len(m.text) && (classOf[m.text[end]]&tokenByte != 0 || m.text[end] == '/' || m.text[end] == ':' || m.text[end] == '@') {
+		for end < len(m.text) && (byteClass[m.text[end]]&tokenByte != 0 || m.text[end] == '/' || m.text[end] == ':' || m.text[end] == '@') {
 			end++
 		}
 		if n := end - p; n >= minKey || n >= minZapierKey && w.start == "hooks.zapier.com/hooks/catch/" {
@@ -121,7 +121,7 @@ func (m *matcher) userPassword(p int) hit {
 	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // curl -u KEY: sends a key as the user's name
 		return hit{p, p + colon, urlCredentials}
 	}
-	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
+	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, valueContext{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
 		return hit{}
 	}
 	if end == p+maxLen {

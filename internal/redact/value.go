@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// shape describes how a value is written, and what can be at the value's place.
-type shape struct {
+// valueContext describes how a value is written, and what can be at the value's place.
+type valueContext struct {
 	quoted             bool
 	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
 	literal            bool // the context has no variables, so a plain word is a value
@@ -17,7 +17,7 @@ type shape struct {
 }
 
 // checkValue returns a hit for text[start:end] if this text looks like a value for a name in the class.
-func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
+func (m *matcher) checkValue(start, end int, class keyClass, sh valueContext) hit {
 	v := m.text[start:end]
 	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
 		return hit{}
@@ -42,7 +42,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	if !ok {
 		return hit{}
 	}
-	return hit{start, end, m.vendorOf(start, end, class.kind())}
+	return hit{start, end, m.vendorKind(start, end, class.kind())}
 }
 
 // maxValue is how many bytes of a value a check reads. If a check read more, a text with many names and no blank would
@@ -90,8 +90,8 @@ func hasManySymbols(v []byte) bool {
 	return signs >= minSymbols
 }
 
-// vendorOf returns the vendor's kind if text[start:end] begins with a vendor's key, and otherwise k.
-func (m *matcher) vendorOf(start, end int, k kind) kind {
+// vendorKind returns the vendor's kind if text[start:end] begins with a vendor's key, and otherwise k.
+func (m *matcher) vendorKind(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.vendorAt(i); h.kind != noKind && h.start == start {
 			return h.kind
@@ -102,7 +102,7 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 
 // isPassword reports whether v, the value for a passwordClass name, is a password. A short value can be a password. A
 // plain word is not a password, because in code a plain word is more often a variable or a label.
-func isPassword(v []byte, sh shape) bool {
+func isPassword(v []byte, sh valueContext) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
 		switch {
@@ -159,7 +159,7 @@ func isDataPassword(v []byte, spaces int) bool {
 // mayHaveDots reports whether v, a word with dots, can be a password and not an identifier such as config.password. If
 // expected is true, the context makes an identifier unlikely.
 func mayHaveDots(v []byte, expected bool) bool {
-	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
+	return expected || hasInnerDigit(v) && !isCodeReference(v)
 }
 
 // hasInnerDigit reports whether a letter follows a digit, as is common in passwords and rare in identifiers.
@@ -239,7 +239,7 @@ func isRandom(v []byte) bool {
 			seen[c] = true
 			distinct++
 		}
-		class := classOf[c] & (alnumByte | digitByte | upperByte)
+		class := byteClass[c] & (alnumByte | digitByte | upperByte)
 		if class != prev && c != '_' {
 			changes++
 		}
@@ -341,7 +341,7 @@ func isScrambled(v []byte) bool {
 			signs++
 		}
 		const class = alnumByte | digitByte | upperByte
-		if i > 0 && classOf[c]&class != classOf[v[i-1]]&class {
+		if i > 0 && byteClass[c]&class != byteClass[v[i-1]]&class {
 			changes++
 		}
 	}

@@ -170,7 +170,7 @@ func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
 	}
 }
 
-func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
+func TestEveryPieceIsRedactedOnce(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
 		"DB_PASSWORD12 := 'hunter22xyz' # AccountKey=Ab1/Cd2+Ef3gHi4j== sig=a1B2c3D4%2Fe5F6g7H8%3D",

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
+const versionWords = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
 	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
@@ -11,23 +11,23 @@ const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon tel
 //
 //nolint:gochecknoglobals // read only
 var (
-	wordsOfPhone         = listOf(phoneWords)
-	wordsOfTenDigitPhone = listOf(phoneWords + " my")
-	wordsOfContact       = listOf("my our his her reach ring text me") // before a number that begins like a phone number
-	wordsOfOrder         = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
-	wordsOfPart          = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
-	wordsOfCard          = listOf("card visa mastercard maestro amex pan")
-	wordsOfSSN           = listOf("ssn social security")
-	wordsOfIP            = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
+	anyPhoneWords      = newWordList(phoneWords)
+	tenDigitPhoneWords = newWordList(phoneWords + " my")
+	contactWords       = newWordList("my our his her reach ring text me") // before a number that begins like a phone number
+	orderWords         = newWordList("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
+	partWords          = newWordList("part p/n pn sku item model catalog catalogue serial product order invoice")
+	cardWords          = newWordList("card visa mastercard maestro amex pan")
+	ssnWords           = newWordList("ssn social security")
+	ipWords            = newWordList("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
 
-	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
+	changeWords = newWordList("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
 )
 
 const alphabetLen = 26
 
 type wordList [alphabetLen][]string
 
-func listOf(words string) *wordList {
+func newWordList(words string) *wordList {
 	var l wordList
 	for w := range strings.FieldsSeq(words) {
 		l[w[0]-'a'] = append(l[w[0]-'a'], w)

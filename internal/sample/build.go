@@ -70,7 +70,7 @@ func (h *history) intentSample() Sample {
 // first exchanges may have been deleted (learning.hot) after their samples were exported.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
-	if len(h.steps) > 0 && h.steps[0].Turn < h.startOfSecondUserTurn() {
+	if len(h.steps) > 0 && h.steps[0].Turn < h.secondUserTurnStart() {
 		return part - 1
 	}
 	return part
@@ -87,7 +87,7 @@ func (h *history) firstNumber() int {
 	return max(first-1, 0) * maxPerTurn
 }
 
-func (h *history) startOfSecondUserTurn() int {
+func (h *history) secondUserTurnStart() int {
 	if len(h.userTurns) < 2 {
 		return math.MaxInt
 	}
@@ -134,13 +134,13 @@ func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feed
 	if last.Reply.Error != "" {
 		s.Output["error"] = truncate(last.Reply.Error, summaryBytes)
 	}
-	if flow := last.Config; flow != "" {
-		s.Meta["source_flow_id"] = flow
+	if configHash := last.Config; configHash != "" {
+		s.Meta["source_flow_id"] = configHash
 	}
 	if ids := eventIDs(exchanges); len(ids) > 0 {
 		s.Meta["source_event_ids"] = ids
 	}
-	if lessons := lessonsOf(exchanges); len(lessons) > 0 {
+	if lessons := collectLessons(exchanges); len(lessons) > 0 {
 		s.Meta["lessons"] = lessons
 	}
 	for _, e := range exchanges {

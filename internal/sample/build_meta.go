@@ -30,7 +30,7 @@ func eventIDs(exchanges []*Exchange) []string {
 	return ids
 }
 
-func lessonsOf(exchanges []*Exchange) []Lesson {
+func collectLessons(exchanges []*Exchange) []Lesson {
 	best := map[string]Lesson{}
 	for _, e := range exchanges {
 		for _, l := range e.Lessons {

@@ -214,7 +214,7 @@ func TestRequestSummaryOmitsTemplate(t *testing.T) {
 	}
 }
 
-func TestBuildReturnsSamplesOfTask(t *testing.T) {
+func TestBuildReturnsTaskSamples(t *testing.T) {
 	s := newScript()
 	s.addTurn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
 	s.addTurn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
@@ -296,7 +296,7 @@ func TestBuildFindsCorrectionsInEachDialect(t *testing.T) {
 	}
 }
 
-func TestBuildFindsCorrectionsOfFailedCalls(t *testing.T) {
+func TestBuildFindsCorrectedCalls(t *testing.T) {
 	type step struct{ tool, args, result string }
 	tests := []struct {
 		name     string
@@ -341,7 +341,7 @@ func TestBuildFindsCorrectionsOfFailedCalls(t *testing.T) {
 	}
 }
 
-func TestBuildReturnsPlanOptimizationOfLongSession(t *testing.T) {
+func TestLongSessionGetsPlanOptimization(t *testing.T) {
 	s := newScript()
 	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {

@@ -11,7 +11,7 @@ import (
 
 // A correction is a string, a message, or a list of parts. Other JSON is used as the text. A correction without text is
 // ignored.
-func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
+func TestPreferenceReadsEachCorrectionForm(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
 		`{"content":"better"}`: "better",
@@ -99,7 +99,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 }
 
 // Without a rating, the quality label is "acceptable".
-func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
+func TestErrorCorrectionHasUserRatingLabel(t *testing.T) {
 	s := newScript()
 	s.session.IsFailure = isFailure
 	s.addTurn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))

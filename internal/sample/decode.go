@@ -62,7 +62,7 @@ func (e *Exchange) read(data []byte) bool {
 		case "latency_ms":
 			e.LatencyMS = d.Float()
 		case "first_byte_ms":
-			e.FirstMS = d.Float()
+			e.FirstByteMS = d.Float()
 		case "book":
 			e.Book = d.Text()
 		case "config":

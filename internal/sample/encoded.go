@@ -26,7 +26,7 @@ func (e *Exchange) Encode() Encoded {
 	if head.HasPrompt = len(e.System)+len(e.Tools) > 0; head.HasPrompt {
 		items = append([]json.RawMessage{joinItems([]json.RawMessage{nullIfEmpty(e.System), nullIfEmpty(e.Tools)})}, items...)
 	}
-	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
+	head.LatencyMS, head.FirstByteMS = finite(e.LatencyMS), finite(e.FirstByteMS)
 	var data bytes.Buffer // the encoder writes once, so the buffer gets the right size
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)

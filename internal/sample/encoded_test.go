@@ -150,7 +150,7 @@ func BenchmarkDecode(b *testing.B) {
 		Turn: 7, At: time.Date(2032, 4, 5, 6, 7, 8, 9000, time.UTC), Dialect: "chat", Model: "model-1", Status: 200, Outcome: sample.Complete, FirstNew: 12,
 		New:     []json.RawMessage{[]byte(`{"role":"tool","tool_call_id":"call_1","content":"` + strings.Repeat("A line of the build. ", 50) + `"}`)},
 		Reply:   sample.Reply{ID: "chatcmpl-1", Calls: []sample.Call{{ID: "call_2", Name: "bash", Args: `{"command":"make wall"}`}}, InputTokens: 1200, OutputTokens: 90},
-		Lessons: []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: .9}}, ResultJudgements: &sample.ResultJudgements{Results: 1}, LatencyMS: 1200.25, FirstMS: 300,
+		Lessons: []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: .9}}, ResultJudgements: &sample.ResultJudgements{Results: 1}, LatencyMS: 1200.25, FirstByteMS: 300,
 	}
 	enc := x.Encode()
 	b.ReportAllocs()

@@ -42,7 +42,7 @@ type Exchange struct {
 	Loops            int               `json:"loops,omitempty"` // loops found in this turn
 	ResultJudgements *ResultJudgements `json:"verdicts,omitempty"`
 	LatencyMS        float64           `json:"latency_ms"`
-	FirstMS          float64           `json:"first_byte_ms"`
+	FirstByteMS      float64           `json:"first_byte_ms"`
 	Book             string            `json:"book,omitempty"`      // hash of the active lessons
 	Config           string            `json:"config,omitempty"`    // hash of the configuration
 	Redacted         map[string]int    `json:"redacted,omitempty"`  // replacements by kind

@@ -55,15 +55,15 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-func TestEncodeReplacesValuesThatJSONCannotRepresent(t *testing.T) {
-	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
+func TestEncodeReplacesNonJSONValues(t *testing.T) {
+	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstByteMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
-	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
-		t.Errorf("got %+v, error %v, want no error, ID = \"a\", LatencyMS = 0, FirstMS = 0 and Model = \"\\ufffd\\ufffd broken\"", got, err)
+	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstByteMS != 0 || got.Model != "\ufffd\ufffd broken" {
+		t.Errorf("got %+v, error %v, want no error, ID = \"a\", LatencyMS = 0, FirstByteMS = 0 and Model = \"\\ufffd\\ufffd broken\"", got, err)
 	}
 }
 
-func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
+func TestReplyTokensKeepJSONNames(t *testing.T) {
 	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.Encode().Data), name) {
@@ -72,7 +72,7 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	}
 }
 
-func TestDecodeRejectsTurnThatIsString(t *testing.T) {
+func TestDecodeRejectsStringTurn(t *testing.T) {
 	if _, err := (sample.Encoded{Data: []byte(`{"turn":"x"}`)}).Decode(); err == nil {
 		t.Error("turn is a string: err = nil, want an error")
 	}
@@ -95,7 +95,7 @@ func TestNewIDDependsOnlyOnRandomSource(t *testing.T) {
 	}
 }
 
-func TestRedactCoversAllTextsOfExchange(t *testing.T) {
+func TestRedactCoversAllExchangeTexts(t *testing.T) {
 	e := sample.Exchange{
 		Model: "ft:gpt-4o:ann@example.com",
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},

@@ -75,7 +75,7 @@ func unansweredSession() sample.Session {
 }
 
 // Samples are stored and exported, so every release must build the same samples.
-func TestGoldenSamplesOfSessions(t *testing.T) {
+func TestGoldenSessionSamples(t *testing.T) {
 	for name, s := range goldenSessions() {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

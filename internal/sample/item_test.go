@@ -44,7 +44,7 @@ func printSession(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-func TestSessionContainsEachCallThatWireReads(t *testing.T) {
+func TestSessionContainsEachCallReadByWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, tc := range []struct {
 		name, dialect string
@@ -118,7 +118,7 @@ func TestTextCallsStayTextInConversation(t *testing.T) {
 }
 
 // In an imported transcript, the next request does not repeat the reply.
-func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
+func TestTextCallResultIsFoundWithoutRepeatedReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
 	if err != nil {
@@ -167,7 +167,7 @@ func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	}
 }
 
-func TestNumberOfChoicesIsRecorded(t *testing.T) {
+func TestChoiceCountIsRecorded(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
 	for _, built := range sample.Build(s.session) {

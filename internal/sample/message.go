@@ -50,7 +50,7 @@ func (r *MessageReader) Request(e *Exchange) []Message {
 			continue
 		}
 		for _, res := range nativeResults(it) {
-			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.callOf(res.CallID), IsError: res.IsError})
+			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.findCall(res.CallID), IsError: res.IsError})
 		}
 		out = append(out, r.message(it)...)
 	}
@@ -106,7 +106,7 @@ func (r *MessageReader) Reply(e *Exchange) []Message {
 	return out
 }
 
-func (r *MessageReader) callOf(id string) Call {
+func (r *MessageReader) findCall(id string) Call {
 	if c, ok := r.calls[id]; ok {
 		return c
 	}

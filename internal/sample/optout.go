@@ -38,7 +38,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		if g == "" || !doublestar.ValidatePattern(g) {
 			return nil, fmt.Errorf("opt_out_patterns: %q is not a glob; write for instance *.env or secrets/**", p)
 		}
-		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
+		o.paths = append(o.paths, pathPattern{glob: g, literal: globLiteral(g)})
 	}
 	o.pathHash = hashGlobs(o.paths)
 	for _, list := range []struct {
@@ -245,8 +245,8 @@ func (p pathPattern) isNameBreak(r rune) bool {
 	return r < utf8.RuneSelf || !strings.ContainsRune(p.glob, r)
 }
 
-// literalOf returns a glob's longest run without meta characters, "" if matching paths share no text.
-func literalOf(glob string) string {
+// globLiteral returns a glob's longest run without meta characters, "" if matching paths share no text.
+func globLiteral(glob string) string {
 	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape a quote, <, > and &
 		return ""
 	}

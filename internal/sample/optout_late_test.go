@@ -59,7 +59,7 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 
 // A sample without stored exchanges is hidden, unless the current patterns were applied to the session. In that case,
 // the sample's texts decide.
-func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
+func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)
 	for name, tc := range map[string]struct {
@@ -86,7 +86,7 @@ func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 }
 
 // A nil OptOut hides nothing.
-func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
+func TestLaterAgentOrTenantOptOutHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)
 	var none *sample.OptOut

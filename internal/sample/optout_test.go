@@ -108,7 +108,7 @@ func TestNamesPathFindsPathInAnyForm(t *testing.T) {
 	})
 }
 
-func TestOptOutOfAgentsAndTenants(t *testing.T) {
+func TestAgentsAndTenantsOptOut(t *testing.T) {
 	o := newOptOut(t)
 	if !o.OptsOutAgent("CI-42") || o.OptsOutAgent("coder") || !o.OptsOutTenant("acme") || o.OptsOutTenant("acme2") {
 		t.Errorf("OptsOutAgent(CI-42) = %v, OptsOutAgent(coder) = %v, OptsOutTenant(acme) = %v, OptsOutTenant(acme2) = %v, want true, false, true, false",

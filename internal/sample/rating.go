@@ -94,12 +94,12 @@ func (r *Rating) label() string {
 	case r.Type == "rejection":
 		return Poor
 	default:
-		return LabelOf(r.score())
+		return ScoreLabel(r.score())
 	}
 }
 
-// LabelOf returns the quality label for a score from 0 to 1.
-func LabelOf(score float64) string {
+// ScoreLabel returns the quality label for a score from 0 to 1.
+func ScoreLabel(score float64) string {
 	switch {
 	case score >= minGoodScore:
 		return Good

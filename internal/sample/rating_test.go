@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-func TestBuildReturnsFeedbackSamplesOfRatings(t *testing.T) {
+func TestBuildReturnsRatingFeedback(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	approve := sample.Rating{At: day(1), Source: "user", Type: "approval", Score: 1}
 	tests := []struct {
@@ -56,7 +56,7 @@ func TestBuildReturnsFeedbackSamplesOfRatings(t *testing.T) {
 	}
 }
 
-func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
+func TestRatingAppliesToRatedOrLastTurn(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	s.addTurn(sample.Reply{Text: "b"}, messageJSON("user", "two"))

@@ -128,7 +128,7 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 	}
 }
 
-func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
+func TestEachSampleFamilyConformsToSchema(t *testing.T) {
 	s := newScript()
 	s.session.IsFailure = isFailure
 	s.addTurn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))

@@ -82,8 +82,8 @@ func (s *simulation) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws a conversation that fits, or returns nil.
-func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
+// drawDialogue draws a conversation that fits, or returns nil.
+func (s *simulation) drawDialogue(fits func(x *dialogue) bool) *dialogue {
 	var candidates []*dialogue
 	for _, x := range s.dialogues {
 		if fits(x) {
@@ -123,19 +123,19 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				}
 			},
 			"answer": func(t *rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return x.inFlight != nil }); x != nil {
+				if x := o.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil }); x != nil {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"continue": func(*rapid.T) { checkContinues(o.pick(idle), "next turn") },
+			"continue": func(*rapid.T) { checkContinues(o.drawDialogue(idle), "next turn") },
 			"fail and retry": func(*rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
+				if x := o.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
 					o.th.RecordEnd(*x.inFlight, false, o.now)
 					checkContinues(x, "retry")
 				}
 			},
 			"edit": func(t *rapid.T) {
-				x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 })
+				x := o.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 })
 				if x == nil {
 					return
 				}
@@ -151,7 +151,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				}
 			},
 			"shorten": func(*rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
+				if x := o.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{userMessage("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
 					checkContinues(x, "shortened history")
 				}

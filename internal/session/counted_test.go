@@ -29,13 +29,13 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 				copies[replica].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
 			case 2:
-				stored = afterWrite(rt, stored, copies[replica])
+				stored = recordAfterWrite(rt, stored, copies[replica])
 			default:
 				copies[replica].MergeUnit(stored)
 			}
 		}
 		for _, replica := range []int{0, 1, 0} {
-			stored = afterWrite(rt, stored, copies[replica])
+			stored = recordAfterWrite(rt, stored, copies[replica])
 			copies[replica].MergeUnit(stored)
 		}
 		for _, rec := range copies {
@@ -46,8 +46,8 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	})
 }
 
-// afterWrite returns the stored record after a replica has written its copy without reading the row.
-func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
+// recordAfterWrite returns the stored record after a replica has written its copy without reading the row.
+func recordAfterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	rows := make([]session.Row, 2)
 	for i, r := range []*session.Record{stored, rec} {
 		data, err := r.Encode()
@@ -68,7 +68,7 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 }
 
 // The other replica's record may be older.
-func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
+func TestMergeUnitAddsSubAgentCounts(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
@@ -87,7 +87,7 @@ func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 
 // During a rolling upgrade, an earlier release writes sums without counts per replica, and the new replica may read the
 // row twice.
-func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
+func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"
 	var want trial.Totals

@@ -32,9 +32,9 @@ func (sc Scope) withoutRun() Scope {
 	return sc
 }
 
-// EchoKeyOf returns the key for a text that identifies the same thing for all clients in a tenant: a session name, a
-// request id, a reply id, another random id.
-func EchoKeyOf(tenant, key string) EchoKey {
+// TenantEchoKey returns the key for a text that identifies the same thing for all clients in a tenant: a session name,
+// a request id, a reply id, another random id.
+func TenantEchoKey(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
@@ -112,7 +112,7 @@ func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 			if mayRepeat(k) {
 				continue
 			}
-			if keys = append(keys, EchoKeyOf(tenant, k)); len(keys) == maxUniqueEchoes {
+			if keys = append(keys, TenantEchoKey(tenant, k)); len(keys) == maxUniqueEchoes {
 				return keys
 			}
 		}

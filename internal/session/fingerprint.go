@@ -66,7 +66,7 @@ func (f *fingerprint) addAnswer(text string) {
 	if w.text == "" {
 		return
 	}
-	f.answers = push(f.answers, w, maxAnswers)
+	f.answers = appendNewest(f.answers, w, maxAnswers)
 }
 
 // newestTexts returns the user's newest words, starting at index from, and the two newest tool results in the same item

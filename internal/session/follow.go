@@ -149,15 +149,15 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 		// narrow runs without the lock. Meanwhile, a concurrent request may continue a session, so highestRanked runs
 		// again.
 		t.mu.Unlock()
-		alike := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
+		equalOwners := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
 		r.EqualSessions = nil
-		for _, o := range alike {
-			if len(alike) > 1 {
+		for _, o := range equalOwners {
+			if len(equalOwners) > 1 {
 				r.EqualSessions = append(r.EqualSessions, o.id)
 			}
 		}
 		t.mu.Lock()
-		rank, best = t.highestRanked(alike, tr)
+		rank, best = t.highestRanked(equalOwners, tr)
 	}
 	defer t.mu.Unlock()
 	if rank == rankNone {
@@ -200,7 +200,7 @@ func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []own
 		r := rankNone
 		switch h := t.heads.get(o.id); {
 		case h == nil, !o.ownsNewestReply(h):
-		case !h.continued:
+		case !h.replyContinued:
 			r = rankFree
 		case h.list.hash == tr.resolved.list.hash && h.inFlight == 0:
 			r = rankRetry

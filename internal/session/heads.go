@@ -10,12 +10,12 @@ import (
 // head is a session's newest state. If several sessions have the same beginning, the heads show which session a request
 // continues.
 type head struct {
-	list       listMark  // from the newest request that continued the newest reply
-	lastActive time.Time // when the newest request began or ended
-	replies    stamp     // number of complete replies to main requests
-	inFlight   int32     // number of requests in progress with this list
-	continued  bool      // a request has continued the newest reply
-	hasReply   bool      // a request got a complete reply
+	list           listDigest // from the newest request that continued the newest reply
+	lastActive     time.Time  // when the newest request began or ended
+	replies        stamp      // number of complete replies to main requests
+	inFlight       int32      // number of requests in progress with this list
+	replyContinued bool       // a request has continued the newest reply
+	hasReply       bool       // a request got a complete reply
 }
 
 // heads holds a bounded number of heads, and the sessions without a client's name by first request. When heads is full,
@@ -43,7 +43,7 @@ func (h *heads) continueHead(r *Resolved) {
 	if x.list.hash != r.list.hash {
 		x.inFlight = 0
 	}
-	x.list, x.lastActive, x.continued = r.list, r.at, true
+	x.list, x.lastActive, x.replyContinued = r.list, r.receivedAt, true
 	x.inFlight++
 }
 
@@ -61,7 +61,7 @@ func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 		return true
 	}
 	if h.list.hash == req.ListHash {
-		return retry || h.inFlight == 0 && h.continued
+		return retry || h.inFlight == 0 && h.replyContinued
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxSearchedItems); i-- {
 		if itemKey(req, i) == h.list.last {
@@ -76,11 +76,11 @@ const retryWindow = 60 * time.Second
 
 // startKey identifies a first request: two requests with the same key are identical.
 type startKey struct {
-	scope Scope
-	list  uint64
+	scope    Scope
+	listHash uint64
 }
 
-func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
+func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.listHash} }
 
 // unnamedStart is a session started by a request without a session name. While that request is in progress, an
 // identical request starts a second session, because several agents may have started in parallel. After a failure, an
@@ -91,7 +91,7 @@ type unnamedStart struct {
 }
 
 func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
-	if x := h.get(s.id); x != nil && !x.hasReply && x.list.hash == k.list {
+	if x := h.get(s.id); x != nil && !x.hasReply && x.list.hash == k.listHash {
 		return x
 	}
 	return nil
@@ -120,9 +120,9 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedS
 // add stores a session that began with the first request k. add removes sessions that also began with k and have a
 // later request, or failed more than retryWindow ago.
 func (h *heads) add(k startKey, s unnamedStart, now time.Time) {
-	twins := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
+	waiting := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
 		x := h.firstRequest(k, t)
 		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.lastActive) > retryWindow
 	})
-	h.starts.put(k, push(twins, s, maxOwners))
+	h.starts.put(k, appendNewest(waiting, s, maxOwners))
 }

@@ -171,7 +171,7 @@ func parseTags(lines []string) []string {
 		for tag := range strings.SplitSeq(line, ",") {
 			tag = strings.TrimSpace(tag)
 			same := func(t string) bool { return strings.EqualFold(t, tag) }
-			if tag == "" || len(tag) > maxTagLen || !isClean(tag) || slices.ContainsFunc(out, same) {
+			if tag == "" || len(tag) > maxTagLen || !fitsHeaderLine(tag) || slices.ContainsFunc(out, same) {
 				continue
 			}
 			if len(out) == maxTags {

@@ -157,6 +157,6 @@ func BenchmarkIdentify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := session.Identify(h, "/v1/chat/completions", req)
-		session.IDOf("default", c.Namespace, c.Session)
+		session.NamedID("default", c.Namespace, c.Session)
 	}
 }

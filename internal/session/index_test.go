@@ -81,7 +81,7 @@ func TestIndexKeepsNewestKeys(t *testing.T) {
 	}
 }
 
-func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
+func TestIndexBoundsOwnersPerKey(t *testing.T) {
 	x := newIndex(300)
 	for n := range maxOwners + 8 {
 		x.add(7, owner{scopedID(n), stampReply})

@@ -109,7 +109,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 }
 
 // A sub-agent may send the parent's session name in a later turn.
-func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
+func TestLaterSubAgentTurnDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
@@ -192,7 +192,7 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	}
 }
 
-func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
+func TestTruncatedHistoryKeepsSessionAfterRestart(t *testing.T) {
 	st := newStoredThreader(t)
 	r := st.reply(st.resolve(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
 	truncated := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
@@ -209,7 +209,7 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	}
 }
 
-func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
+func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
 		r := st.resolve(session.Claim{}, userMessage("go"))
@@ -238,7 +238,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 }
 
 // The first attempt may still be in progress. If several attempts are possible, the match is ambiguous.
-func TestDeclaredRetryKeepsItsSession(t *testing.T) {
+func TestDeclaredRetryKeepsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)
 	a := st.resolve(session.Claim{}, userMessage("go"))
@@ -296,7 +296,7 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 
 // If the store does not answer in time, the conversation gets a temporary new session. FindLostSession later finds the
 // stored session by older items.
-func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
+func TestFindLostSessionReplacesOfflineSession(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the offline session": false} {
 		t.Run(name, func(t *testing.T) {
 			st := newStoredThreader(t)
@@ -327,7 +327,7 @@ func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
 	}
 }
 
-func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
+func TestSubAgentWithParentItemsStartsNewSession(t *testing.T) {
 	st := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	claim := newClaim(t, req, "Precept-Session", "parent")

@@ -28,9 +28,9 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// IDOfRequest returns the session ID in a Precept-Request-Id, which begins with that ID. So feedback that names a
+// ParseRequestID returns the session ID in a Precept-Request-Id, which begins with that ID. So feedback that names a
 // request needs no index.
-func IDOfRequest(name string) (ID, bool) {
+func ParseRequestID(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
 		return ID{}, false
@@ -75,8 +75,8 @@ func namespaces() [14]Namespace {
 	}
 }
 
-// IDOf returns the ID for a name inside a tenant.
-func IDOf(tenant string, namespace Namespace, name string) ID {
+// NamedID returns the ID for a name inside a tenant.
+func NamedID(tenant string, namespace Namespace, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
 	// A length precedes each text, so that no two pairs of tenant and name have equal bytes.
@@ -90,18 +90,18 @@ func IDOf(tenant string, namespace Namespace, name string) ID {
 }
 
 // RunID returns a run's ID inside a tenant.
-func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
+func RunID(tenant, name string) ID { return NamedID(tenant, NamespaceRun, name) }
 
 // scopedID returns a named session's ID. In a run, the name belongs to the run, so each run's "reviewer" is a different
 // session.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
-		return IDOf(sc.Tenant, namespace, name)
+		return NamedID(sc.Tenant, namespace, name)
 	}
 	b := binary.AppendUvarint(nil, uint64(len(sc.Run)))
 	b = append(append(b, sc.Run...), NormalizeName(name)...)
 	sum := sha256.Sum256(b)
-	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
+	return NamedID(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
 // IDsByName returns the IDs for a name in all namespaces, because feedback does not name the namespace. If the name is
@@ -110,7 +110,7 @@ func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
 	for _, s := range all {
-		ids = append(ids, IDOf(tenant, s, name))
+		ids = append(ids, NamedID(tenant, s, name))
 	}
 	if id, ok := ParseID(name); ok {
 		ids = append(ids, id)
@@ -122,13 +122,13 @@ func IDsByName(tenant, name string) []ID {
 // MaxName or does not fit into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
-	if len(name) <= MaxName && isClean(name) {
+	if len(name) <= MaxName && fitsHeaderLine(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	return "h_" + hex.EncodeToString(sum[:16])
 }
 
-func isClean(s string) bool {
+func fitsHeaderLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -50,18 +50,18 @@ func TestNormalizedNamesAreShortAndStable(t *testing.T) {
 		if NormalizeName(b) != b {
 			t.Fatalf("NormalizeName(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
 		}
-		if IDOf("t", NamespaceSession, name) != IDOf("t", NamespaceSession, b) {
+		if NamedID("t", NamespaceSession, name) != NamedID("t", NamespaceSession, b) {
 			t.Fatalf("IDOf(%q) differs from IDOf(%q) for the bounded form, want the same ID", name, b)
 		}
 	})
 }
 
-func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
+func TestNamedIDDiffersByNamespaceAndTenant(t *testing.T) {
 	seen := map[ID]string{}
 	for _, tenant := range []string{"", "a", "ab", "a\x00b"} {
 		for _, namespace := range namespaces() {
 			for _, name := range []string{"", "x", "b", "ab", "namex"} {
-				id := IDOf(tenant, namespace, name)
+				id := NamedID(tenant, namespace, name)
 				description := tenant + "|" + string(namespace) + "|" + name
 				if other, ok := seen[id]; ok {
 					t.Errorf("%q and %q have the same key, want different keys", description, other)
@@ -74,7 +74,7 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 
 func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
-		id := IDOf("t", namespace, "ses_1")
+		id := NamedID("t", namespace, "ses_1")
 		found := false
 		for _, c := range IDsByName("t", "ses_1") {
 			found = found || c == id
@@ -86,7 +86,7 @@ func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 }
 
 func TestIDTextRoundTrip(t *testing.T) {
-	id := IDOf("t", NamespaceSession, "x")
+	id := NamedID("t", NamespaceSession, "x")
 	if c := IDsByName("t", id.String()); c[len(c)-1] != id {
 		t.Errorf("IDsByName(%s) = %v, want %v as the last", id, c, id)
 	}

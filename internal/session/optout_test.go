@@ -15,7 +15,7 @@ import (
 var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a test constant
 
 func newRecord(name string) *session.Record {
-	id := session.IDOf("default", session.NamespaceSession, name)
+	id := session.NamedID("default", session.NamespaceSession, name)
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, testStart)
 }
 

@@ -42,11 +42,11 @@ func (q *quotationSearch) read(req *wire.Request) {
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
-		a, inA := earliestMatch(x.userWords[:], s.text, 0)
-		b, inB := latestMatch(x.answers, s.text)
-		if inA && inB && areDisjoint(a, b) {
-			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
-			if q.hasNoTools && (x.hasTools || dialogue) || !q.hasNoTools && dialogue && (q.requiresCall || endsText(s.text, b)) {
+		question, hasQuestion := earliestMatch(x.userWords[:], s.text, 0)
+		answer, hasAnswer := latestMatch(x.answers, s.text)
+		if hasQuestion && hasAnswer && areDisjoint(question, answer) {
+			dialogue := speakerLabel(s.text, question.at) != "" && speakerLabel(s.text, question.at) == speakerLabel(s.text, answer.at)
+			if q.hasNoTools && (x.hasTools || dialogue) || !q.hasNoTools && dialogue && (q.requiresCall || endsText(s.text, answer)) {
 				return true
 			}
 		}
@@ -56,8 +56,8 @@ func (q *quotationSearch) quotes(x *fingerprint) bool {
 		if (q.requiresJSON || q.requiresCall) && q.now.Sub(x.sideAt) < sideRequestGap && containsPiece(s.text, x.sidePhrases) {
 			return true
 		}
-		asked = asked || inA && s.role == wire.RoleUser
-		answered = answered || inB && s.role == wire.RoleAssistant
+		asked = asked || hasQuestion && s.role == wire.RoleUser
+		answered = answered || hasAnswer && s.role == wire.RoleAssistant
 	}
 	return q.hasNoTools && x.hasTools && asked && answered
 }

@@ -27,7 +27,7 @@ func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wi
 
 // QuotedSession finds the session that a side request quotes. If the side request requires JSON, one quotation is
 // enough. If it must call a tool, it must quote a question and an answer with speaker labels.
-func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
+func TestQuotedSessionFindsQuotesFromEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
 	history := []string{userMessage(first), callMessage(randomCallID(1)), resultMessage(randomCallID(1), listed)}
@@ -69,7 +69,7 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	}
 }
 
-func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
+func TestChatAndAgentQuotesAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := sessionID(fmt.Sprint(kind, n))
 		q.AddTurn(testScope, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), testStart)
@@ -93,7 +93,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	}
 }
 
-func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
+func TestQuotedSessionFindsSideReplyArguments(t *testing.T) {
 	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
@@ -104,7 +104,7 @@ func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
 }
 
 // Each agent has a separate system prompt and separate tools. A third agent's request is a side request.
-func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
+func TestAgentBeforeHandoffCanContinueSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)

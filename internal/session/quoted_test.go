@@ -37,11 +37,11 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 }
 
 func sessionID(name string) session.ID {
-	return session.IDOf("default", session.NamespaceSession, name)
+	return session.NamedID("default", session.NamespaceSession, name)
 }
 
 // A tool call with the sub-agent's task identifies the caller. If two conversations have such a call, sure is false.
-func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
+func TestCallerIsFoundBySubAgentTask(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
 	leaderRequest := func(text string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, text) }

@@ -102,12 +102,12 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id I
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := quotationSearch{toolNames: shortNames(req.Tools), hasNoTools: len(req.Tools) == 0, now: now}
-	w.requiresCall = len(req.Tools) > 0 && req.RequiresTool()
-	w.requiresJSON = w.hasNoTools && req.RequiresJSON()
-	w.read(req)
+	search := quotationSearch{toolNames: shortNames(req.Tools), hasNoTools: len(req.Tools) == 0, now: now}
+	search.requiresCall = len(req.Tools) > 0 && req.RequiresTool()
+	search.requiresJSON = search.hasNoTools && req.RequiresJSON()
+	search.read(req)
 	for x := range q.byScope.values[sc.withoutRun()].all {
-		if x.system != req.SystemHash && now.Sub(x.lastSeen) < quoteTTL && !haveCommonName(w.toolNames, x.tools) && w.quotes(x) {
+		if x.system != req.SystemHash && now.Sub(x.lastSeen) < quoteTTL && !haveCommonName(search.toolNames, x.tools) && search.quotes(x) {
 			return x.id, true
 		}
 	}
@@ -130,7 +130,7 @@ func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	if x.hasTools {
 		list = &t.withTools
 	}
-	*list = push(slices.DeleteFunc(*list, func(y *fingerprint) bool { return y == x }), x, maxQuoteConversations)
+	*list = appendNewest(slices.DeleteFunc(*list, func(y *fingerprint) bool { return y == x }), x, maxQuoteConversations)
 	return x
 }
 
@@ -143,7 +143,7 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 	return nil
 }
 
-const callerText = 4 << 10
+const maxCallerBytes = 4 << 10
 
 // Caller returns the conversation that started the request's conversation, such as a sub-agent's: a tool call in the
 // caller's newest reply contains the request's first words. sure is false if several conversations made such a call.
@@ -179,5 +179,5 @@ func openingText(req *wire.Request) string {
 	if !ok {
 		return ""
 	}
-	return it.UserText[:min(len(it.UserText), callerText)]
+	return it.UserText[:min(len(it.UserText), maxCallerBytes)]
 }

@@ -11,7 +11,7 @@ const (
 	maxSearchedItems = 96  // items searched per request
 	maxItemsBefore   = 8   // items before the new part, searched for unknown content
 	maxFirstItems    = 16  // items from the start, searched for the user's first words
-	maxWords         = 512 // hashed bytes at each end of the first words
+	maxHashedBytes   = 512 // hashed bytes at each end of the first words
 )
 
 // firstUserItem returns the item with the user's first words, if the request shows the beginning of the conversation.
@@ -38,8 +38,8 @@ func OpeningHash(req *wire.Request) uint64 {
 	}
 	// Both ends and the length are enough, so a pasted book is not hashed every turn.
 	w := it.UserText
-	h := addText(emptyHash, w[:min(len(w), maxWords)])
-	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
+	h := addText(emptyHash, w[:min(len(w), maxHashedBytes)])
+	return addText(h, w[max(0, len(w)-maxHashedBytes):]) + uint64(len(w))
 }
 
 // topic returns a hash over the user's first words and the run, to separate conversations with the same ids.

@@ -38,7 +38,7 @@ func (r *ring[T]) add(x T) (oldest T, full bool) {
 	return oldest, full
 }
 
-func push[T any](list []T, x T, limit int) []T {
+func appendNewest[T any](list []T, x T, limit int) []T {
 	if len(list) >= limit {
 		list = append(list[:0], list[len(list)-limit+1:]...)
 	}

@@ -31,7 +31,7 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 	}
 }
 
-func TestNewRecordStartsInUTCAndIsNamedByItsID(t *testing.T) {
+func TestNewRecordStartsInUTCAndIsNamedByID(t *testing.T) {
 	east := testStart.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", sessionID("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: sessionID("s")}, east)
@@ -110,12 +110,12 @@ func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 // Stores hold session IDs. The hash covers the tenant and namespace lengths, so that different pairs differ.
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
-	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
+	if got := session.NamedID("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
 		t.Errorf("IDOf(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, names := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
-		id := session.IDOf(names[0], session.NamespaceSession, names[1])
+		id := session.NamedID(names[0], session.NamespaceSession, names[1])
 		if other, ok := seen[id]; ok {
 			t.Errorf("%q and %s have the same session ID, want different IDs", names, other)
 		}
@@ -134,7 +134,7 @@ func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	}
 }
 
-func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
+func TestParseRequestIDReadsSession(t *testing.T) {
 	id := sessionID("s")
 	for requestID, want := range map[string]bool{
 		"req_" + id.String() + "0123456789abcdef":  true,
@@ -145,8 +145,8 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 		"req_" + strings.Repeat("x", 48):           false,
 		"":                                         false,
 	} {
-		if got, ok := session.IDOfRequest(requestID); ok != want || ok && got != id {
-			t.Errorf("IDOfRequest(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
+		if got, ok := session.ParseRequestID(requestID); ok != want || ok && got != id {
+			t.Errorf("ParseRequestID(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 
 // Turns are numbered from one, so opting out turn zero hides nothing. An opt-out mark with fewer list items than the
 // session is outdated, and hides nothing either.
-func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
+func TestTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	r := newRecord("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
 	r.Begin(one, testStart)

@@ -105,7 +105,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	}
 }
 
-func TestEachKindOfSideRequestHasReason(t *testing.T) {
+func TestEachSideRequestHasReason(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
@@ -322,7 +322,7 @@ func TestNewItemHashesAreBounded(t *testing.T) {
 	}
 }
 
-func TestCallsOfARecordAreBounded(t *testing.T) {
+func TestRecordCallsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRecord()
 		n := rapid.IntRange(0, 80).Draw(t, "n")
@@ -373,7 +373,7 @@ func TestRequestWithFullListDropsKeptCalls(t *testing.T) {
 	}
 }
 
-func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
+func TestSharedHistoryBranchStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
 	history := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}

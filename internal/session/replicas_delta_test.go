@@ -8,7 +8,7 @@ import (
 )
 
 // A request without history has only new items.
-func TestResultOfUnknownCallMeansServedElsewhere(t *testing.T) {
+func TestUnknownCallResultMeansServedElsewhere(t *testing.T) {
 	r := &Record{}
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "hi"}}), time.Unix(1, 0))
 	r.AddReply(&wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "known", Name: "sh", Args: "{}"}}, Complete: true})

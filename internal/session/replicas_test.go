@@ -36,7 +36,7 @@ func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	return req
 }
 
-func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
+func TestWasServedElsewhereDetectsOtherReplica(t *testing.T) {
 	for _, tc := range []struct {
 		name, last string // roles in this replica's last turn
 		replied    bool

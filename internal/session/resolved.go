@@ -17,17 +17,17 @@ type Resolved struct {
 	EqualSessions []ID      // sessions with equal histories that fit the request, including the chosen one
 
 	scope             Scope
-	at                time.Time
+	receivedAt        time.Time
 	req               *wire.Request
-	list              listMark
+	list              listDigest
 	topic             topic
 	byRepeatedContent bool          // the session was found by content that repeats in every run
 	transcript        transcriptKey // set for a request with a single growing message
 	prefill           string        // beginning of the answer, from the client
 }
 
-// listMark describes a request's message list.
-type listMark struct {
+// listDigest describes a request's message list.
+type listDigest struct {
 	hash  uint64
 	items int
 	last  uint64 // last item's key
@@ -43,7 +43,7 @@ type topic struct {
 // credential and on the conversation's topic.
 func (r *Resolved) key(k string) EchoKey {
 	if !mayRepeat(k) {
-		return EchoKeyOf(r.scope.Tenant, k)
+		return TenantEchoKey(r.scope.Tenant, k)
 	}
 	return echoKey(r.scope, k, r.topicHash())
 }

@@ -30,7 +30,7 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 
 // A shared system prompt is not enough. The result is true for a session without a turn, and for a request without
 // history.
-func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
+func TestSharesItemsWithRequiresLastTurnItem(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
 		turns []*wire.Request

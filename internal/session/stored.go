@@ -65,14 +65,14 @@ type Echo struct {
 }
 
 // Batch holds values that a store writes together. A row replaces an older row, but a set Closed flag stays. A repeated
-// echo, exchange or sample changes nothing. For the sessions in AllSamplesOf, the store deletes all samples that are
+// echo, exchange or sample changes nothing. For the sessions in ReplacedSamples, the store deletes all samples that are
 // not in Samples.
 type Batch struct {
-	Rows         []Row
-	Echoes       []Echo
-	Exchanges    []sample.Exchange
-	Samples      []StoredSample
-	AllSamplesOf []Ref
+	Rows            []Row
+	Echoes          []Echo
+	Exchanges       []sample.Exchange
+	Samples         []StoredSample
+	ReplacedSamples []Ref
 }
 
 // Ref names a session.
@@ -91,11 +91,11 @@ type StoredSample struct {
 
 // SettledState is a session's reward as included in the counters, with a version.
 type SettledState struct {
-	Version  int64 // 0 means not closed yet
-	Rewarded bool
-	Reward   float64 // valid if Rewarded
-	Tier     int     // rank of the reward's source: 1 a person, 2 a verifier, 3 the traffic
-	Frozen   []byte  // assignment when the session closed; every correction starts from it
+	Version           int64 // 0 means not closed yet
+	Rewarded          bool
+	Reward            float64 // valid if Rewarded
+	Tier              int     // rank of the reward's source: 1 a person, 2 a verifier, 3 the traffic
+	AssignmentAtClose []byte  // assignment when the session closed; every correction starts from it
 }
 
 // Settlement adds a closed session to the counters in one atomic step. If the session's SettledState still has version

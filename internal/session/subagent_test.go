@@ -104,7 +104,7 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 
 // Every agent's cache key becomes the session name. Only known agents use a different key for each conversation. The
 // product name can have a suffix, as in codex_cli_rs.
-func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
+func TestCacheKeyIsUniqueOnlyForKnownAgents(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {
@@ -122,7 +122,7 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 
 // KeepsIndices reports whether the earlier items have the same indices in the next request. An agent can rewrite the
 // first message or the reply. If both are rewritten, the indices are unknown.
-func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
+func TestKeepsIndicesAfterRewrites(t *testing.T) {
 	const long = "this was the answer"
 	for name, tc := range map[string]struct {
 		next []string
@@ -148,7 +148,7 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 }
 
 // Two agents take part in the session: a handoff call passes the conversation from the first to the second.
-func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
+func TestAnyAgentSystemPromptContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)

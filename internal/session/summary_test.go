@@ -55,7 +55,7 @@ func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	f.assertDifferentSessions("another summary with the same heading", a, f.resolve(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
-func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
+func TestThreadSharedSummaryStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
@@ -73,7 +73,7 @@ func truncatedMessage(text string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
 
-func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
+func TestThreadTruncatedHistoryKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	f.resolveAndAnswer(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))

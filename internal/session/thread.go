@@ -20,7 +20,7 @@ import (
 //
 // Otherwise the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
-	r := Resolved{scope: sc, at: now}
+	r := Resolved{scope: sc, receivedAt: now}
 	if req == nil {
 		if c.Session != "" {
 			r.useClaimedName(c)
@@ -29,7 +29,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		}
 		return r
 	}
-	r.list, r.req, r.prefill = listMark{hash: req.ListHash, items: req.End()}, req, req.Prefill()
+	r.list, r.req, r.prefill = listDigest{hash: req.ListHash, items: req.End()}, req, req.Prefill()
 	if n := r.list.items; n > 0 {
 		r.list.last = itemKey(req, n-1)
 	}
@@ -82,9 +82,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	defer t.mu.Unlock()
 	r.Method = ByNew
 	key := startKey{r.scope, r.list.hash}
-	s, known, sure := t.heads.findRetry(key, c.Retry, r.at)
+	s, known, sure := t.heads.findRetry(key, c.Retry, r.receivedAt)
 	if !known {
-		s, known, sure = t.heads.findRetry(key.anyCredential(), false, r.at)
+		s, known, sure = t.heads.findRetry(key.anyCredential(), false, r.receivedAt)
 	}
 	if known {
 		if !sure {
@@ -99,7 +99,7 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	r.ID, r.New = r.scope.scopedID(NamespaceSession, r.Name), true
 	t.heads.continueHead(r)
 	if r.list.hash != 0 {
-		t.heads.add(key, unnamedStart{r.ID, r.Name}, r.at)
+		t.heads.add(key, unnamedStart{r.ID, r.Name}, r.receivedAt)
 	}
 }
 
@@ -109,7 +109,7 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Namespace, c.Method = "", "", ""
-	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list}
+	r = Resolved{scope: parent.scope, receivedAt: now, req: req, list: parent.list}
 	r.scope.Run = parent.ID.String()
 	tr := &trail{resolved: &r, claim: c, excluded: parent.ID}
 	switch {
@@ -130,7 +130,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 // texts and counted ids (such as call_1). The newest items are from r, so FindLostSession reads more items than
 // Resolve.
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
-	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
+	found = Resolved{scope: r.scope, receivedAt: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
 	var ids []trailKey
 	for k := range tr.keys {
@@ -191,7 +191,7 @@ func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 		return false
 	}
 	r.transcript = r.transcriptKey(req.SystemHash, text)
-	ids := t.transcripts.candidatesOf(r, text)
+	ids := t.transcripts.candidates(r, text)
 	if len(ids) == 0 {
 		return false
 	}

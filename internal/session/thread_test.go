@@ -114,7 +114,7 @@ func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 	}
 }
 
-func TestThreadToolLoopKeepsSession(t *testing.T) {
+func TestToolLoopKeepsSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential, random
 		f := newFixture(t)
 		history := []obj{userMessage("build it")}
@@ -182,7 +182,7 @@ func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 	}
 }
 
-func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
+func TestThreadFirstRequestRetryKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("hello"))
 	a := f.resolve(req)
@@ -208,7 +208,7 @@ func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("another request", d, f.resolve(chat(t, userMessage("other"))))
 }
 
-func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
+func TestThreadLaterTurnRetryKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("go"))
 	a, b := f.resolve(req), f.resolve(req)
@@ -334,7 +334,7 @@ func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
 	f.assertDifferentSessions("earlier state with a different last message", first, f.resolve(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
-func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
+func TestThreadFailedRequestCallIDFindsSession(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
@@ -353,7 +353,7 @@ func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	claim := Claim{Session: "ci-42", Namespace: NamespaceSession, Method: ByHeader}
 	a := f.threads.Resolve(f.scope, claim, chat(t, userMessage("go")), f.now, nil)
 	f.answer(a, callReply(id))
-	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != IDOf("default", claim.Namespace, claim.Session) {
+	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != NamedID("default", claim.Namespace, claim.Session) {
 		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by the header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
@@ -435,7 +435,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	}
 }
 
-func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
+func TestSharedNameAndFirstMessageKeepSessionsSeparate(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "my-app", Namespace: NamespaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)
@@ -492,7 +492,7 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
 			t.Errorf("Lookup got %d keys, want 1 to %d", len(keys), maxTrail+4)
 		}
-		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
+		return map[EchoKey][]ID{TenantEchoKey("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.threads.Resolve(f.scope, Claim{}, next, f.now, findKeys)
 	f.assertSameSession("found in the store", a, b)

@@ -49,7 +49,7 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.at)
+	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.receivedAt)
 }
 
 // countReply counts a complete reply to a main request, and returns the reply's number.
@@ -58,7 +58,7 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	defer t.mu.Unlock()
 	h := t.heads.getOrAdd(r.ID)
 	h.replies++
-	h.continued, h.hasReply = false, true
+	h.replyContinued, h.hasReply = false, true
 	return h.replies &^ stampKind
 }
 
@@ -86,7 +86,7 @@ func (t *Threader) hasFailed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(id)
-	return h != nil && h.continued && h.inFlight == 0
+	return h != nil && h.replyContinued && h.inFlight == 0
 }
 
 // Lookup asks the store which sessions have the keys, newest session first. Resolve calls Lookup at most once, without

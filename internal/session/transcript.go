@@ -19,7 +19,7 @@ type transcript struct {
 	id              ID
 	size            int // newest text's length in bytes
 	insertionPoints [maxInsertionPoints]insertionPoint
-	list            uint64   // hash of the newest request's message list
+	listHash        uint64   // hash of the newest request's message list
 	answer          []string // newest answer's first lines
 	unanswered      bool     // the newest text has no answer yet
 	extended        bool     // the conversation was continued at least once
@@ -54,22 +54,22 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
 }
 
-func findInsertionPoints(text string) (seams [maxInsertionPoints]insertionPoint) {
+func findInsertionPoints(text string) (points [maxInsertionPoints]insertionPoint) {
 	end := len(text)
-	for i := range seams {
+	for i := range points {
 		after := strings.TrimSpace(text[end:])
 		before := strings.TrimRight(text[:end], " \t\r\n")
-		seams[i] = insertionPoint{len(before), xxhash.Sum64String(before), xxhash.Sum64String(after), len(after)}
+		points[i] = insertionPoint{len(before), xxhash.Sum64String(before), xxhash.Sum64String(after), len(after)}
 		if end = strings.LastIndexByte(before, '\n'); end <= 0 {
 			break
 		}
 	}
-	return seams
+	return points
 }
 
-// candidatesOf returns the conversations with the highest score for the text. The text becomes the first conversation's
+// candidates returns the conversations with the highest score for the text. The text becomes the first conversation's
 // newest text.
-func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
+func (t *transcripts) candidates(r *Resolved, text string) (ids []ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	best := t.bestMatches(r, text)
@@ -94,7 +94,7 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 			best, bestRate = append(best[:0], x), n
 		case n == bestRate && n > 0:
 			best = append(best, x)
-		case x.extended && x.unanswered && x.list == r.list.hash:
+		case x.extended && x.unanswered && x.listHash == r.list.hash:
 			repeated = append(repeated[:0], x)
 		}
 	}
@@ -153,7 +153,7 @@ func (p *prefixes) hash(n int) uint64 {
 }
 
 func (t *transcript) setText(text string, list uint64) {
-	t.size, t.insertionPoints, t.list, t.unanswered = len(text), findInsertionPoints(text), list, true
+	t.size, t.insertionPoints, t.listHash, t.unanswered = len(text), findInsertionPoints(text), list, true
 }
 
 func (t *transcripts) add(r *Resolved, req *wire.Request) {
@@ -169,7 +169,7 @@ func (t *transcripts) add(r *Resolved, req *wire.Request) {
 	}
 	x := &transcript{id: r.ID}
 	x.setText(text, r.list.hash)
-	t.known.put(r.transcript, push(alike, x, maxTranscriptsPerKey))
+	t.known.put(r.transcript, appendNewest(alike, x, maxTranscriptsPerKey))
 }
 
 func (t *transcripts) addAnswer(r *Resolved, answer string) {

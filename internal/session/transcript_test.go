@@ -69,7 +69,7 @@ func TestGrowingMessageKeepsSession(t *testing.T) {
 	}
 }
 
-func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
+func TestGrowingMessageRetryKeepsSession(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	first := f.resolveAndAnswer(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))

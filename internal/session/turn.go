@@ -120,7 +120,7 @@ func (r *Record) AddReply(rep *wire.Reply) {
 		}
 		r.Thread.Calls[c.ID] = c
 	}
-	r.dropCalls()
+	r.dropOldCalls()
 }
 
 const hashedArgsPrefix = `{"sha256":"`
@@ -128,9 +128,9 @@ const hashedArgsPrefix = `{"sha256":"`
 // HasHashedArgs reports whether a hash replaces the call's arguments.
 func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgsPrefix) }
 
-// dropCalls drops the oldest calls beyond maxCalls and maxCallBytes. A call needs about 40 bytes in addition to the
+// dropOldCalls drops the oldest calls beyond maxCalls and maxCallBytes. A call needs about 40 bytes in addition to the
 // strings.
-func (r *Record) dropCalls() {
+func (r *Record) dropOldCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.Thread.CallOrder) {
 		c := r.Thread.Calls[id]
@@ -152,11 +152,11 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
 	}
-	at := i - r.Thread.LastTurn.FirstNew
-	if r.Thread.Turns <= 1 || at < 0 || at >= len(r.Thread.LastTurn.Items) {
+	position := i - r.Thread.LastTurn.FirstNew
+	if r.Thread.Turns <= 1 || position < 0 || position >= len(r.Thread.LastTurn.Items) {
 		return true
 	}
-	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
+	return r.Thread.LastTurn.Items[position] != itemKey(req, i)
 }
 
 // IsNewResult is like IsNewItem, for a tool result in item i. If an agent adds words after an old result, the item is

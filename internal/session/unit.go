@@ -77,11 +77,11 @@ func (r *Record) RecordActivity(now time.Time) {
 
 // MemberKey returns the echo key for the member with this number.
 func MemberKey(tenant string, unit ID, number int) EchoKey {
-	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, number))
+	return TenantEchoKey(tenant, fmt.Sprintf("m:%s/%d", unit, number))
 }
 
 // RunEchoKey returns the echo key under which early feedback waits for a run.
-func RunEchoKey(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+NormalizeName(name)) }
+func RunEchoKey(tenant, name string) EchoKey { return TenantEchoKey(tenant, "u:"+NormalizeName(name)) }
 
 // memberStep is the maximum number of members per FindEcho call.
 const memberStep = 256

@@ -53,7 +53,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 }
 
 // The rows may come in both orders.
-func TestMergeRowsKeepsPicksAndNumbersOfBothRows(t *testing.T) {
+func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
@@ -117,7 +117,7 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	want := 0
 	for number := 1; number <= members; number++ {
 		if number <= 256 || number > 512 {
-			f.known[session.MemberKey("default", unit, number)] = []session.ID{session.IDOf("default", session.NamespaceSession, strconv.Itoa(number))}
+			f.known[session.MemberKey("default", unit, number)] = []session.ID{session.NamedID("default", session.NamespaceSession, strconv.Itoa(number))}
 			want++
 		}
 	}

@@ -8,9 +8,9 @@ import (
 // Up to November 2026 (version 1), a record was a flat JSON object with short keys. The tables in this file map these
 // keys to document's keys.
 
-// partsOfVersion1 returns maps from version 1 keys to current keys, by document part. An empty current key means that
+// version1Parts returns maps from version 1 keys to current keys, by document part. An empty current key means that
 // the value is the whole part.
-func partsOfVersion1() map[string]map[string]string {
+func version1Parts() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
 			"tenant": "tenant", "agent": "agent", "name": "name", "method": "method", "started": "started", "seen": "seen",
@@ -32,8 +32,8 @@ func partsOfVersion1() map[string]map[string]string {
 	}
 }
 
-// innerOfVersion1 returns maps for the keys inside some version 1 values, which are objects or lists of objects.
-func innerOfVersion1() map[string]map[string]string {
+// version1InnerKeys returns maps for the keys inside some version 1 values, which are objects or lists of objects.
+func version1InnerKeys() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
 		"loops": {"w": "warned", "n": "count", "d": "delta"},
@@ -48,13 +48,13 @@ func decodeVersion1(data []byte) (d document, err error) {
 	if err := json.Unmarshal(data, &old); err != nil {
 		return d, err
 	}
-	for key, names := range innerOfVersion1() {
+	for key, names := range version1InnerKeys() {
 		if old[key], err = renameKeys(old[key], names); err != nil {
 			return d, err
 		}
 	}
 	current := map[string]any{}
-	for part, keys := range partsOfVersion1() {
+	for part, keys := range version1Parts() {
 		values := map[string]json.RawMessage{}
 		for key, name := range keys {
 			switch value := old[key]; {

@@ -58,7 +58,7 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
 		t.Fatal(err)
 	}
-	for part, names := range partsOfVersion1() {
+	for part, names := range version1Parts() {
 		for key := range names {
 			if keys[key] == nil {
 				t.Errorf("%s: the recorded file lacks table key %q", part, key)

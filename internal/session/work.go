@@ -22,13 +22,13 @@ type Work struct {
 	Repository EchoKey `json:"repository,omitempty"` // 0 if unknown
 }
 
-func workOf(tenant string, turn int, ref work.Ref) Work {
-	w := Work{Turn: turn, Key: EchoKeyOf(tenant, ref.Key())}
+func newWork(tenant string, turn int, ref work.Ref) Work {
+	w := Work{Turn: turn, Key: TenantEchoKey(tenant, ref.Key())}
 	if ref.Kind == work.Commit {
 		w.Commit = strings.Clone(ref.Name) // the name may be a part of a whole tool result
 	}
 	if ref.Repository != "" {
-		w.Repository = EchoKeyOf(tenant, "w:r:"+ref.Repository)
+		w.Repository = TenantEchoKey(tenant, "w:r:"+ref.Repository)
 	}
 	return w
 }
@@ -36,7 +36,7 @@ func workOf(tenant string, turn int, ref work.Ref) Work {
 // AddWork adds the references in a turn's tool results, and returns the echo keys of new references.
 func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
-		w := workOf(r.Identity.Tenant, turn, ref)
+		w := newWork(r.Identity.Tenant, turn, ref)
 		if slices.ContainsFunc(r.Thread.Work, func(old Work) bool {
 			return old.Key == w.Key && strings.HasPrefix(old.Commit, w.Commit) && (old.Repository == w.Repository || w.Repository == 0) && !r.IsHidden(old.Turn)
 		}) {
@@ -54,7 +54,7 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 // matching hashes, full or short. A branch in an unknown repository matches, unless the session has the branch only in
 // other repositories.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
-	q := workOf(r.Identity.Tenant, 0, ref)
+	q := newWork(r.Identity.Tenant, 0, ref)
 	inRepository, inOtherRepository := false, false
 	for _, w := range r.Thread.Work {
 		if slices.Contains(r.OptOut.Turns, w.Turn) {

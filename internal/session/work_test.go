@@ -46,7 +46,7 @@ func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	}
 }
 
-func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
+func TestRowOmitsOptedOutWorkAndBranchNames(t *testing.T) {
 	r := newRecord("s")
 	r.Thread.Turns = 2
 	r.AddWork(1, []work.Ref{newCommitRef("3f2a9c1"), newBranchRef("fix/jane", "acme/shop")})
@@ -73,7 +73,7 @@ func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 	}
 }
 
-func TestWorkOfARecordIsBounded(t *testing.T) {
+func TestRecordWorkIsBounded(t *testing.T) {
 	r := newRecord("s")
 	const digits = "0123456789abcdef"
 	for i := range 500 {

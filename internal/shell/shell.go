@@ -41,7 +41,7 @@ type Line struct {
 // Command is one simple command.
 type Command struct {
 	Assigns        []string // NAME=value before the command, as written
-	Env            []string // names in Assigns
+	EnvNames       []string // names in Assigns
 	Words          []string // program and arguments, without quotes and with unexpanded variables
 	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
 	InSubstitution bool     // in a substitution, so the exit status is lost
@@ -170,7 +170,7 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	c := Command{InSubstitution: inner}
 	for _, a := range n.Assigns {
 		if a.Name != nil {
-			c.Env = append(c.Env, a.Name.Value)
+			c.EnvNames = append(c.EnvNames, a.Name.Value)
 			c.Assigns = append(c.Assigns, r.source(a))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func ExampleParse() {
 	line := shell.Parse(`cd api && CGO_ENABLED=0 go test "./..." 2>&1 | tail -5`)
 	for _, c := range line.Commands {
-		fmt.Printf("%q %q %q\n", c.Operator, c.Env, c.Words)
+		fmt.Printf("%q %q %q\n", c.Operator, c.EnvNames, c.Words)
 	}
 	fmt.Println("writes a file:", line.Writes)
 	// Output:
@@ -99,7 +99,7 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 
 // The parser recurses at each bracket and keyword, so a megabyte of brackets would overflow the stack and end the
 // process.
-func TestParseOfLargeTextIsFast(t *testing.T) {
+func TestParseLargeTextFast(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",
 		"time ", "! ", "a|", "$((1+", "((a=", "a=(", "\\`", "while ", "${a[", "$((a?", "coproc ", "function f ", "a&&", "<<<", "$'", "sh -c '",

@@ -14,7 +14,7 @@ func ExampleSuggest() {
 }
 
 // For a misspelt name of up to three letters, the limit is one.
-func TestSuggestAllowsDistanceOfTwo(t *testing.T) {
+func TestSuggestAllowsDistanceTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",

@@ -17,10 +17,10 @@ type agentFormat struct {
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
-	// RemovedPiece.Kind of the calls and results. With onWire, a request with tools is read as well.
-	readSteps func(text string) (asked string, steps []step, ok bool)
-	kind      string
-	onWire    bool
+	// RemovedPiece.Kind of the calls and results. With allowsTools, a request with tools is read as well.
+	readSteps   func(text string) (asked string, steps []step, ok bool)
+	kind        string
+	allowsTools bool
 }
 
 // textResult is a tool result written as text.
@@ -65,7 +65,7 @@ var agentFormats = []agentFormat{
 	{agent: "aider", prefixes: []string{"I ran this command:\n\n"}, read: parseRanCommand},
 	{agent: "aider", prefixes: []string{"I have *added these files to the chat*"}},
 	{agent: "aider", prefixes: []string{"I updated the files."}, exact: true},
-	{agent: "dspy", readSteps: parseTrajectory, kind: "trajectory", onWire: true},
+	{agent: "dspy", readSteps: parseTrajectory, kind: "trajectory", allowsTools: true},
 	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
@@ -82,7 +82,7 @@ func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	return nil, "", nil
 }
 
-func agentFormatOf(text string) *agentFormat {
+func findAgentFormat(text string) *agentFormat {
 	for i := range agentFormats {
 		for _, mark := range agentFormats[i].prefixes {
 			if text == mark || !agentFormats[i].exact && strings.HasPrefix(text, mark) {
@@ -94,7 +94,7 @@ func agentFormatOf(text string) *agentFormat {
 }
 
 func parseTextResult(text string) (textResult, bool) {
-	if p := agentFormatOf(text); p != nil && p.read != nil {
+	if p := findAgentFormat(text); p != nil && p.read != nil {
 		if rep, ok := p.read(text); ok {
 			return rep, true
 		}
@@ -103,7 +103,7 @@ func parseTextResult(text string) (textResult, bool) {
 }
 
 func isAgentText(text string) bool {
-	p := agentFormatOf(text)
+	p := findAgentFormat(text)
 	if p == nil || p.read == nil {
 		return p != nil
 	}

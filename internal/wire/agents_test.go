@@ -67,7 +67,7 @@ func TestResultReadsCallIDFromMemberID(t *testing.T) {
 }
 
 // Qwen-Agent reformats calls before it sends a reply back.
-func TestTextEchoHashIgnoresFormatOfTagCalls(t *testing.T) {
+func TestTextEchoHashIgnoresTagCallFormat(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if TextEchoHash(callText) != TextEchoHash(reformatted) {
@@ -102,11 +102,11 @@ func TestEachAgentFormatIsReachable(t *testing.T) {
 			t.Errorf("format %d: got %+v, want an agent, and either prefixes or readSteps with a kind", i, p)
 		}
 		for _, mark := range p.prefixes {
-			if got := agentFormatOf(mark + " x"); !p.exact && got != p {
-				t.Errorf("agentFormatOf(%q) = %v, want %s", mark+" x", got, p.agent)
+			if got := findAgentFormat(mark + " x"); !p.exact && got != p {
+				t.Errorf("findAgentFormat(%q) = %v, want %s", mark+" x", got, p.agent)
 			}
-			if got := agentFormatOf(mark); got != p {
-				t.Errorf("agentFormatOf(%q) = %v, want %s", mark, got, p.agent)
+			if got := findAgentFormat(mark); got != p {
+				t.Errorf("findAgentFormat(%q) = %v, want %s", mark, got, p.agent)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (r *Request) position(i, part int) (item, block int, ok bool) {
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
 		block = results[0].Block
 	}
-	_, ok = r.placeOf(i, block)
+	_, ok = r.findPlace(i, block)
 	return i, block, ok
 }
 
@@ -122,7 +122,7 @@ func (r *Request) equalResultsWithoutID(i int) []int {
 }
 
 func (r *Request) countResultsBefore(i int, call uint64) int {
-	results := r.resultsOfCall(call)
+	results := r.callResults(call)
 	n, _ := slices.BinarySearchFunc(results, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
 	return n
 }
@@ -130,7 +130,7 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 // findResult returns the position of the call's result. If several results have the id, findResult compares the
 // content, because an agent may have dropped old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
-	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
+	results := r.callResults(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
 	if (len(results) > 1 || nth >= len(results)) && a.Hash != 0 {
 		// An agent drops the oldest messages, so the result's number can only shrink.
@@ -145,14 +145,14 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have one hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
-			_, ok = r.placeOf(int(res.item), found.Block)
+			_, ok = r.findPlace(int(res.item), found.Block)
 			return int(res.item), found.Block, ok
 		}
 	}
 	return 0, 0, false
 }
 
-func (r *Request) resultsOfCall(call uint64) []int32 {
+func (r *Request) callResults(call uint64) []int32 {
 	if r.memo.resultsByCall == nil {
 		r.memo.resultsByCall = make(map[uint64][]int32, len(r.scan.results))
 		for i := range r.scan.results {
@@ -232,8 +232,8 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is smolagents' stop word. The agent appends a missing stop word to a reply.
-const endOfCode = "</code>"
+// codeStopWord is smolagents' stop word. The agent appends a missing stop word to a reply.
+const codeStopWord = "</code>"
 
 // TextEchoHash returns a hash for an assistant's text, "" for an empty text. TextEchoHash ignores white space at both
 // ends and text that agents append, so a reply and the copy in a request have the same hash.
@@ -246,7 +246,7 @@ func TextEchoHash(text string) string {
 			text = strings.TrimSpace(head) + " " + CallEchoHash(&c)
 		}
 	}
-	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), endOfCode))
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), codeStopWord))
 	if text == "" {
 		return ""
 	}

@@ -23,7 +23,7 @@ const (
 
 func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
-func TestFindAnchorOfMessage(t *testing.T) {
+func TestFindMessageAnchor(t *testing.T) {
 	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
@@ -53,7 +53,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 	}
 }
 
-func TestFindAnchorOfResult(t *testing.T) {
+func TestFindResultAnchor(t *testing.T) {
 	r := newChat(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}) {
 		t.Errorf("first result: anchor = %+v, want %+v", a, (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}))
@@ -85,7 +85,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 }
 
 // The agent drops old messages, and the server gives each call the same id. So the result's content decides.
-func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
+func TestFindRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
 	for name, tc := range map[string]struct {
@@ -119,7 +119,7 @@ func TestFindAnchorInMessageWithBlocks(t *testing.T) {
 	}
 }
 
-func TestFindAnchorOfSystemPrompt(t *testing.T) {
+func TestFindSystemPromptAnchor(t *testing.T) {
 	r := newChat(t, goItem, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
 		t.Errorf("Find = item %d, block %d, %v, want item %d (System), block -1, true", item, block, ok, System)
@@ -146,7 +146,7 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 
 // An agent sends replies back with the next request. An echo key identifies a reply: "c:" and a call id, "i:" and an
 // item id, or "t:" and a hash.
-func TestEchoKeysOfItems(t *testing.T) {
+func TestItemEchoKeys(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		dialect Dialect
@@ -172,7 +172,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
+func TestEchoMatchesHostedCallsAndSeveralTexts(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
 		`[` + served + `]`,

@@ -82,7 +82,7 @@ func BenchmarkTurn(b *testing.B) {
 		for b.Loop() {
 			r, _ := Parse(d, body)
 			for _, res := range r.NewResults() {
-				r.CallOf(res.Result.CallID)
+				r.FindCall(res.Result.CallID)
 			}
 			r.LastUser()
 			edits := make([]Edit, 0, 2)
@@ -200,7 +200,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 		return ok
 	})
 	list.ForEach(func(_, item gjson.Result) bool {
-		e := entry{start: int32(item.Index), end: int32(item.Index + len(item.Raw)), role: roleOf(item.Get("role").Str)}
+		e := entry{start: int32(item.Index), end: int32(item.Index + len(item.Raw)), role: parseRole(item.Get("role").Str)}
 		if item.Get("tool_call_id").Exists() || item.Get("call_id").Exists() || item.Get("content.#.tool_use_id").Exists() {
 			answered++
 		}

@@ -104,9 +104,9 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	if firstByteAt(b, v) != '{' {
 		return
 	}
-	var nth, own, function, custom span
-	findMembers(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
-	index, id := integerAt(b, nth, -1), shortText(b, own)
+	var nth, ownID, function, custom span
+	findMembers(b, v, field{"index", &nth}, field{"id", &ownID}, field{"function", &function}, field{"custom", &custom})
+	index, id := integerAt(b, nth, -1), shortText(b, ownID)
 	args := member(b, function, "arguments")
 	named := firstByteAt(b, member(b, function, "name")) == '"' && (isComplete || isArgsValue(b, args) || args.end-args.start > len(`""`))
 	s := r.callItem(index, id)

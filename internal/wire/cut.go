@@ -164,9 +164,9 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// HeadOf returns the head (see Request.Head) of a stored first turn. system is the prompt's JSON from the separate
+// StoredHead returns the head (see Request.Head) of a stored first turn. system is the prompt's JSON from the separate
 // field, or nil.
-func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
+func StoredHead(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == NoDialect {
 		return nil
 	}

@@ -118,7 +118,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	return cuts
 }
 
-func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
+func TestCutsAreReversibleWithEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := requestGenerator{rt}
 		d, body := g.body()
@@ -157,7 +157,7 @@ func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 				break
 			}
 			shift += len(s.where.appendTo(nil, s.texts))
-			if s.where.form == aroundNull {
+			if s.where.form == replacedNull {
 				shift++
 			}
 		}

@@ -20,8 +20,9 @@ const (
 	Messages
 )
 
-// DialectOf returns the dialect for a POST to the path, by the path's end: /chat/completions, /responses or /messages.
-func DialectOf(path string) Dialect {
+// DialectForPath returns the dialect for a POST to the path, by the path's end: /chat/completions, /responses or
+// /messages.
+func DialectForPath(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
 		return Chat
@@ -69,7 +70,7 @@ const (
 	RoleTool
 )
 
-func roleOf(name string) Role {
+func parseRole(name string) Role {
 	switch name {
 	case "system", "developer":
 		return RoleSystem

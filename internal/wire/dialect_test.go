@@ -11,15 +11,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-func TestDialectOf(t *testing.T) {
+func TestDialectForPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/chat/completions": "chat", "/chat/completions": "chat", "/p/agent=a/v1/chat/completions": "chat",
 		"/v1/responses": "responses", "/openai/v1/responses": "responses", "/v1/responses/resp_1": "none", "/v1/responses/": "none",
 		"/v1/messages": "messages", "/messages": "messages", "/v1/messages/count_tokens": "none", "/v1/messages/batches": "none",
 		"/": "none", "": "none", "/v1/completions": "none", "/v1/embeddings": "none", "/v1/xmessages": "none",
 	} {
-		if got := DialectOf(path).String(); got != want {
-			t.Errorf("DialectOf(%q) = %s, want %s", path, got, want)
+		if got := DialectForPath(path).String(); got != want {
+			t.Errorf("DialectForPath(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (d *Document) Object(member func(name string)) {
 		if d.at = value; value < 0 {
 			return
 		}
-		member(d.textOf(name))
+		member(d.innerText(name))
 		i, more = d.scan.nextElement(d.at, '}')
 	}
 	d.at = i
@@ -65,10 +65,10 @@ func (d *Document) Text() string {
 	if d.at = stringEnd(d.scan.b, from); d.at < 0 {
 		return ""
 	}
-	return d.textOf(span{from, d.at - 1})
+	return d.innerText(span{from, d.at - 1})
 }
 
-func (d *Document) textOf(inner span) string {
+func (d *Document) innerText(inner span) string {
 	if raw := inner.of(d.scan.b); bytes.IndexByte(raw, '\\') >= 0 {
 		return string(unescapeBytes(raw))
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestDocumentReadsEachKindOfValue(t *testing.T) {
+func TestDocumentReadsEachValueKind(t *testing.T) {
 	d := NewDocument([]byte(` {"t": "a\nb", "n" : [1, -2], "f":1.5e3,"o":{} , "raw":[null,{"x":true}]} `))
 	var text, raw string
 	var numbers []int

@@ -141,7 +141,7 @@ func (g requestGenerator) body() (Dialect, string) {
 }
 
 func (r *Request) acceptsText(i int, res Result) bool {
-	_, ok := r.placeOf(i, res.Block)
+	_, ok := r.findPlace(i, res.Block)
 	return ok
 }
 

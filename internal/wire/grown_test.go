@@ -30,7 +30,7 @@ func twoParts(text, line string) string {
 }
 
 // Some agents send one message that grows with each step. An observation's label may also occur before the steps.
-func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
+func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"

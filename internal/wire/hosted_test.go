@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReplyHasArgumentsOfHostedTools(t *testing.T) {
+func TestReplyHasHostedToolArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		dialect Dialect
 		reply   string

@@ -219,7 +219,7 @@ func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			path, _, _ := strings.Cut(rec.Path, "?")
-			d := wire.DialectOf(path)
+			d := wire.DialectForPath(path)
 			if _, err := wire.Parse(d, rec.Body); d == wire.NoDialect || err != nil {
 				continue
 			}

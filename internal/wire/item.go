@@ -186,9 +186,9 @@ func (r *Request) findNewResults() (out []ItemResult) {
 	return out
 }
 
-// CallOf returns the call with the id from the newest item with such a call. Items are read from the end, because the
+// FindCall returns the call with the id from the newest item with such a call. Items are read from the end, because the
 // last answer nearly always has the call. A delta, a list without the history, usually lacks the call.
-func (r *Request) CallOf(callID string) (Call, bool) {
+func (r *Request) FindCall(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
 	}

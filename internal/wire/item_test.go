@@ -172,13 +172,13 @@ func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	}
 }
 
-func TestCallOfFindsNewestCall(t *testing.T) {
+func TestFindCallReturnsNewestCall(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
 		{"role":"assistant","content":"a","tool_calls":[{"id":"a","function":{"name":"second"}}]},{"role":"assistant","tool_calls":[{"id":"\u0064","function":{"name":"escaped"}}]},
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)
 	for id, want := range map[string]string{"a": "second", "b/c": "slash", "d": "escaped", "e": "", "": "", "z": ""} {
-		if c, ok := r.CallOf(id); c.Name != want || ok != (want != "") {
-			t.Errorf("CallOf(%q) = %+v, %v, want the call to %q", id, c, ok, want)
+		if c, ok := r.FindCall(id); c.Name != want || ok != (want != "") {
+			t.Errorf("FindCall(%q) = %+v, %v, want the call to %q", id, c, ok, want)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestStoredItemsMayBeInvalid(t *testing.T) {
 	}
 }
 
-func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
+func TestStoredItemsHaveMatchingDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
@@ -97,7 +97,7 @@ func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 	}
 }
 
-func TestStoredResultHasIDOfCallInModelText(t *testing.T) {
+func TestStoredResultHasModelTextCallID(t *testing.T) {
 	k := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	withoutText := k
 	withoutText.ModelText = ""

@@ -9,7 +9,7 @@ import (
 )
 
 // A second precept recognises blocks by their exact wording at the beginning of a text.
-func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
+func TestLeadingBlocksHoldOtherPreceptBlocks(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
@@ -52,7 +52,7 @@ func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 }
 
 // The newest step and the reply that contained the step have the same key.
-func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
+func TestTrajectoryHasNewestStepEchoKey(t *testing.T) {
 	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": replyText}}}}))

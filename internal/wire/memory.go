@@ -154,22 +154,22 @@ func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	var best *checkpoint
 	var head, digest, found xxhash.Digest
 	head.Reset()
-	start, at, same := 0, 0, false
+	start, hashedTo, headMatches := 0, 0, false
 	for _, cp := range list {
 		if cp.end > len(body) {
 			continue
 		}
 		if cp.start != start {
 			_, _ = head.Write(body[start:cp.start])
-			start, at = cp.start, cp.start
-			same = head.Sum64() == cp.head
+			start, hashedTo = cp.start, cp.start
+			headMatches = head.Sum64() == cp.head
 			digest.Reset()
 		}
-		if !same {
+		if !headMatches {
 			continue
 		}
-		_, _ = digest.Write(body[at:cp.end])
-		at = cp.end
+		_, _ = digest.Write(body[hashedTo:cp.end])
+		hashedTo = cp.end
 		if digest.Sum64() == cp.sum {
 			best, found = cp, digest
 		}

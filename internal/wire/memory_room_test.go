@@ -112,7 +112,7 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 }
 
 // In the third body, a second member "messages" replaces the list. This list must not overwrite the checkpoint's items.
-func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
+func TestConversationBranchesDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
 	for n := 1; n <= 30; n++ { // the loop makes the arrays' capacity exceed their length

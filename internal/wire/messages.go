@@ -53,8 +53,8 @@ func blockResults(b []byte, parts []part) []Result {
 }
 
 // errorFlag decodes the member is_error by its first byte: 1 for true, -1 for false, 0 for anything else.
-func errorFlag(kind byte) int8 {
-	switch kind {
+func errorFlag(firstByte byte) int8 {
+	switch firstByte {
 	case 't':
 		return 1
 	case 'f':
@@ -65,13 +65,13 @@ func errorFlag(kind byte) int8 {
 
 // blockPlace returns the place at the top of a tool_result's content. A result without content gets a new member.
 func blockPlace(b []byte, value span) (place, bool) {
-	own := place{offset: value.start + 1, form: createdMember, head: createdContent, tail: `",`}
-	if bytes.HasPrefix(b[own.offset:], []byte(createdContent)) {
-		return own, false
+	resultStart := place{offset: value.start + 1, form: createdMember, head: createdContent, tail: `",`}
+	if bytes.HasPrefix(b[resultStart.offset:], []byte(createdContent)) {
+		return resultStart, false
 	}
 	content := member(b, value, "content")
 	if content.empty() {
-		return own, true
+		return resultStart, true
 	}
 	return resultPlace(b, content, Messages)
 }

@@ -39,7 +39,7 @@ func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
 	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
 		field{"usage", &usage}, field{"content", &content})
-	r.setIdentity(b, id, model)
+	r.setIDAndModel(b, id, model)
 	r.readStopReason(b, reason)
 	r.tokens.read(b, usage)
 	i := 0

@@ -45,7 +45,7 @@ func (p *parser) countedValue(i, depth int) int {
 
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
-	blocks, before, tools := -1, len(p.results), len(p.tools)
+	blocks, resultsBefore, tools := -1, len(p.results), len(p.tools)
 	i, more := p.scan.firstElement(start, '}', 3)
 	for more {
 		var name span
@@ -55,7 +55,7 @@ func (p *parser) item(start int) int {
 		from, field := i, unescapeBytes(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
-			p.results, blocks = p.results[:before], -1 // if the key repeats, the last content is used
+			p.results, blocks = p.results[:resultsBefore], -1 // if the key repeats, the last content is used
 		}
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case content && list:
@@ -88,7 +88,7 @@ func (p *parser) item(start int) int {
 		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
-		p.addItem(span{start, i}, p.stringAt(role), p.stringAt(kind), p.stringAt(call), blocks, before)
+		p.addItem(span{start, i}, p.stringAt(role), p.stringAt(kind), p.stringAt(call), blocks, resultsBefore)
 	}
 	return i
 }
@@ -135,22 +135,22 @@ func (p *parser) block(i, n int) int {
 
 // addItem records an item. blocks is the number of content blocks, -1 if the content is not a list. before is the
 // number of results before the item.
-func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
+func (p *parser) addItem(item span, role, kind, call []byte, blocks, resultsBefore int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)
 		p.results = slices.Grow(p.results, turnCapacity)
 	}
-	e := entry{start: int32(item.start), end: int32(item.end), resultsBefore: int32(before), role: roleOf(string(role))}
+	e := entry{start: int32(item.start), end: int32(item.end), resultsBefore: int32(resultsBefore), role: parseRole(string(role))}
 	switch p.dialect {
 	case Responses:
 		if e.role = itemRole(role, kind); e.role == RoleTool {
 			p.results = append(p.results, scannedResult{int32(len(p.list)), 0, xxhash.Sum64(call)})
 		}
 	case Messages:
-		if n := len(p.results) - before; e.role == RoleUser && n > 0 && n == blocks {
+		if n := len(p.results) - resultsBefore; e.role == RoleUser && n > 0 && n == blocks {
 			e.role = RoleTool
 		} else if e.role != RoleUser {
-			p.results = p.results[:before]
+			p.results = p.results[:resultsBefore]
 		}
 	case Chat:
 		if e.role == RoleTool {

@@ -285,7 +285,7 @@ func (r *ReplyReader) readObject(name, b []byte) {
 	}
 }
 
-func (r *ReplyReader) setIdentity(b []byte, id, model span) {
+func (r *ReplyReader) setIDAndModel(b []byte, id, model span) {
 	if !id.empty() {
 		r.rep.ID = shortText(b, id)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
+func TestMemoryIsBoundedAndFreed(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
@@ -50,7 +50,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 
 // The reader may need at most 10% more memory than the text. If the length is announced, the reader needs one
 // allocation.
-func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
+func TestReaderMemoryIsCloseToReplyLength(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, tc := range map[string]struct {

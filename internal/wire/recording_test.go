@@ -53,7 +53,7 @@ func TestReadRecordingDetectsDialect(t *testing.T) {
 }
 
 // Request.Item does not decode all kinds of calls.
-func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
+func TestCallsInFindsCallsInAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
 		`{"type":"mystery_call","x":1}`:                `{"type":"mystery_call","x":1}`,

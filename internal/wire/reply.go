@@ -98,8 +98,8 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thinking before an answer. The opening tag may be in the prompt, and so missing in the reply.
-const endOfThought = "</think>"
+// thoughtEnd ends the thinking before an answer. The opening tag may be in the prompt, and so missing in the reply.
+const thoughtEnd = "</think>"
 
 // ReplyEchoKeys returns the keys that identify a later request continuing this reply (see Request.EchoKeys), and "r:"
 // with the reply's id. The keys fit whether or not the client sends prefill (Request.Prefill) back. The keys are
@@ -126,8 +126,8 @@ func (rep *Reply) keys() []string {
 		texts := rep.messageTexts()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", TextEchoHash(t))
-			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thinking
-				keys = appendKey(keys, "t:", TextEchoHash(t[at+len(endOfThought):]))
+			if at := strings.LastIndex(t, thoughtEnd); at >= 0 { // many clients drop the thinking
+				keys = appendKey(keys, "t:", TextEchoHash(t[at+len(thoughtEnd):]))
 			}
 		}
 		if len(texts) > 1 { // a Messages request has all texts in one item

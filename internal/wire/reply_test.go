@@ -113,7 +113,7 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 
 // A Responses API stream's last event repeats the response. The event's name ends the reply, although the event is too
 // long. A JSON body is complete if it ends with a brace.
-func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
+func TestReplyAboveLimitIsCompleteAtEnd(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
@@ -227,7 +227,7 @@ func intersection(a, b []string) []string {
 	return out
 }
 
-func TestReplyIsSameInPiecesOfAnySize(t *testing.T) {
+func TestReplyIsSameInAnyPieces(t *testing.T) {
 	golden := goldenReplies(t)
 	rapid.Check(t, func(t *rapid.T) {
 		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]

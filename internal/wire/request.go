@@ -64,7 +64,7 @@ type requestScan struct {
 // requestMemo holds values that are computed at the first use.
 type requestMemo struct {
 	items            paged[*Item]
-	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
+	calls            map[string]*Call // by id, from the newest items on; filled by FindCall
 	decodedCallItems int              // number of items, from the end, with their calls in calls
 	lines            itemLines        // line offsets in one growing message
 	newResults       []ItemResult     // valid if hasNewResults

@@ -127,7 +127,7 @@ func TestParseDetectsCompaction(t *testing.T) {
 	}
 }
 
-func TestParseIgnoresMembersOfWrongType(t *testing.T) {
+func TestParseIgnoresMistypedMembers(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoGeneration || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
@@ -187,7 +187,7 @@ func TestListHashCoversOnlyTheList(t *testing.T) {
 	}
 }
 
-func TestRawReturnsBytesOfItem(t *testing.T) {
+func TestRawReturnsItemBytes(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
 		t.Errorf("got Raw = %s and %s, want the body's items without surrounding white space", r.Raw(0), r.Raw(1))
@@ -216,7 +216,7 @@ func assertMethodsDoNotPanic(t *testing.T, r *Request) {
 			}
 		}
 		for _, res := range it.Results {
-			_, _ = r.CallOf(res.CallID)
+			_, _ = r.FindCall(res.CallID)
 			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.acceptsText(i, res) && res.CallID != "" {
 				t.Fatalf("result %q in item %d: Find(anchor) = false, want true", res.CallID, i)
 			}

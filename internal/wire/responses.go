@@ -10,7 +10,7 @@ import "strings"
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
-		return roleOf(string(role))
+		return parseRole(string(role))
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "shell_call_output",
 		"apply_patch_call_output", "computer_call_output", "mcp_call_output":
 		return RoleTool

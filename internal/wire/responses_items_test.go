@@ -104,7 +104,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 	})
 }
 
-func TestErrorBodyHasFormatOfDialect(t *testing.T) {
+func TestErrorBodyHasDialectFormat(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.NoDialect, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
 		var got struct {
@@ -171,7 +171,7 @@ func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 }
 
 // Some servers accept only text or only input_text.
-func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
+func TestInsertedPartHasNextPartType(t *testing.T) {
 	for name, tc := range map[string]struct{ list, want string }{
 		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
 		"before input_text":          {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
@@ -418,7 +418,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	}
 }
 
-func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
+func TestResponsesReplyEchoKeys(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
 		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)

@@ -72,15 +72,15 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if firstByteAt(b, v) != '{' {
 		return
 	}
-	var id, model, own, output, usage, fault span
-	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"status", &own}, field{"output", &output},
+	var id, model, ownStatus, output, usage, fault span
+	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"status", &ownStatus}, field{"output", &output},
 		field{"usage", &usage}, field{"error", &fault})
-	r.setIdentity(b, id, model)
+	r.setIDAndModel(b, id, model)
 	r.tokens.read(b, usage)
 	if status == "" {
 		return
 	}
-	if s := shortText(b, own); s != "" {
+	if s := shortText(b, ownStatus); s != "" {
 		status = s
 	}
 	r.recordError(b, fault)

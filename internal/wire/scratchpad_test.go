@@ -61,7 +61,7 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 }
 
 // An item's lines are kept for the next observation. A different item has separate lines.
-func TestSpliceIntoScratchpadsOfTwoItems(t *testing.T) {
+func TestSpliceIntoTwoScratchpads(t *testing.T) {
 	long := strings.Repeat("A longer introduction.\n", 9)
 	pad := func(intro, result string) map[string]any {
 		return map[string]any{"role": "user", "content": intro + "Question: x\nThought: t\nAction: f\nAction Input: 1\nObservation: " + result + "\nThought:"}

@@ -22,7 +22,7 @@ const (
 	createdMember             // new member in an object, or new message
 	atEnd                     // at the end of a string
 	lastPart                  // new text part that ends an array
-	aroundNull                // string in place of null content
+	replacedNull              // string in place of null content
 )
 
 // A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape shows that
@@ -82,7 +82,7 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 		}
 		return p, true
 	case 'n':
-		return place{offset: content.start, form: aroundNull}, true
+		return place{offset: content.start, form: replacedNull}, true
 	}
 	return place{}, false
 }
@@ -96,9 +96,9 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place for an edit. ok is false if there is no place, for example because a different precept has
-// already created a member there (see createdContent).
-func (r *Request) placeOf(item, block int) (p place, ok bool) {
+// findPlace returns the place for an edit. ok is false if there is no place, for example because a different precept
+// has already created a member there (see createdContent).
+func (r *Request) findPlace(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
 	}
@@ -146,7 +146,7 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 		}
 		i := slices.IndexFunc(list, func(s insertion) bool { return s.item == e.Item && s.block == e.Block })
 		if i < 0 {
-			p, ok := r.placeOf(e.Item, e.Block)
+			p, ok := r.findPlace(e.Item, e.Block)
 			if !ok {
 				return nil, fmt.Errorf("splice: no place for text in %[3]s item %[1]d, block %[2]d", e.Item, e.Block, r.Dialect)
 			}
@@ -176,7 +176,7 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 		dst, cuts = r.appendWithout(dst, from, s.where.offset, cuts)
 		dst = s.where.appendTo(dst, s.texts)
 		from = s.where.offset
-		if s.where.form == aroundNull {
+		if s.where.form == replacedNull {
 			dst = append(dst, nullText+`"`...)
 			from += len(nullText)
 		}
@@ -191,7 +191,7 @@ func (p *place) appendTo(dst []byte, texts []string) []byte {
 		return appendAll(dst, texts)
 	case createdMember:
 		return append(appendAll(append(dst, p.head...), texts), p.tail...)
-	case aroundNull:
+	case replacedNull:
 		return append(appendAll(append(dst, '"'), texts), nullMark...)
 	case beforePart, firstPart, lastPart:
 		for i, t := range texts {

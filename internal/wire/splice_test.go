@@ -12,7 +12,7 @@ const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd o
 
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
-func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
+func TestStripReversesSplice(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
@@ -148,7 +148,7 @@ func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
 
 // Splice writes a new member as "system" :"x". If the client's member has the same space, Strip cannot distinguish the
 // two.
-func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
+func TestSpliceRejectsPlacesWithoutText(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
@@ -200,7 +200,7 @@ func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 	}
 }
 
-func TestSpliceKeepsOrderOfEditsAtSamePlace(t *testing.T) {
+func TestSpliceKeepsEditOrderAtSamePlace(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"w"},{"role":"user","content":[{"type":"text","text":"w"}]},{"role":"tool","content":[]}]}`)
 	edits := []Edit{{2, 0, "e"}, {1, -1, "a"}, {0, -1, "c"}, {1, -1, "b"}, {0, -1, "d"}, {0, -1, ""}, {2, 0, "f"}}
 	got, err := r.Splice(nil, edits)

@@ -66,19 +66,19 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places for g. If the inserted text reads as user text, placeOf now returns a different
+// places returns the possible places for g. If the inserted text reads as user text, findPlace now returns a different
 // part than before the insertion, so every text part is a possible place.
 func (r *Request) places(g insertion) []place {
-	p, ok := r.placeOf(g.item, g.block)
+	p, ok := r.findPlace(g.item, g.block)
 	if !ok && p.form != createdMember {
 		return nil
 	}
 	out := []place{p}
 	if p.form == createdMember && !ok { // or a null became a string
-		out = append(out, place{offset: p.offset + len(p.head) - 1, form: aroundNull})
+		out = append(out, place{offset: p.offset + len(p.head) - 1, form: replacedNull})
 	}
 	if p.form == insideString {
-		out = []place{{offset: p.offset - 1, form: aroundNull}, p}
+		out = []place{{offset: p.offset - 1, form: replacedNull}, p}
 	}
 	if p.form != beforePart {
 		return out

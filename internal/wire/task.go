@@ -133,8 +133,8 @@ func UserRequest(words string) string {
 	return withoutTemplates(words)
 }
 
-// TemplateOf returns words with an ellipsis in place of request, which UserRequest returned.
-func TemplateOf(words, request string) string {
+// ElideRequest returns words with an ellipsis in place of request, which UserRequest returned.
+func ElideRequest(words, request string) string {
 	if request == "" {
 		return words
 	}

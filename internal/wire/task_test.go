@@ -33,7 +33,7 @@ func newConversation(t *testing.T, turns ...string) *wire.Request {
 }
 
 // In each message, @ is the user's request.
-func TestTaskRemovesTemplateOfHarness(t *testing.T) {
+func TestTaskRemovesHarnessTemplate(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{
 		"none":                   "@",
@@ -116,7 +116,7 @@ func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 	}
 }
 
-func TestTaskJoinsPartsWithoutTheirTemplates(t *testing.T) {
+func TestTaskJoinsPartsWithoutTemplates(t *testing.T) {
 	t.Parallel()
 	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":[
 		{"type":"text","text":"This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."},

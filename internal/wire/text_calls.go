@@ -25,7 +25,7 @@ func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
 	}
-	if p, _, steps := growingFormat(it.Text); p != nil && (p.onWire || r.hasNoTools()) {
+	if p, _, steps := growingFormat(it.Text); p != nil && (p.allowsTools || r.hasNoTools()) {
 		it.setSteps(steps)
 		return
 	}
@@ -34,34 +34,34 @@ func (r *Request) readTextResult(it *Item) {
 	}
 	lead, rest := cutLeadingBlocks(it.Text)
 	rest = strings.TrimSpace(rest)
-	rep, ok := parseTextResult(rest)
+	parsed, ok := parseTextResult(rest)
 	if !ok {
 		if c, ok := r.repeatedCall(it, rest); ok {
 			it.setTextResult(c, it.Index-1, Result{Text: rest, LeadingBlocks: lead, Block: -1, InUserText: true, Inferred: true})
 		}
 		return
 	}
-	res := Result{Text: rep.text, LeadingBlocks: lead, Block: -1, InUserText: true}
-	if rep.failed {
+	res := Result{Text: parsed.text, LeadingBlocks: lead, Block: -1, InUserText: true}
+	if parsed.failed {
 		res.IsError = 1
 	}
-	c, from := Call{}, -1
+	c, callIndex := Call{}, -1
 	switch {
-	case rep.call != nil:
-		c, from = *rep.call, it.Index
-	case rep.findCall != nil:
-		c, from = r.callOfTextResult(it.Index, &rep)
+	case parsed.call != nil:
+		c, callIndex = *parsed.call, it.Index
+	case parsed.findCall != nil:
+		c, callIndex = r.textResultCall(it.Index, &parsed)
 	}
-	res.WithCall = from == it.Index
-	it.setTextResult(c, from, res)
+	res.WithCall = callIndex == it.Index
+	it.setTextResult(c, callIndex, res)
 }
 
 // setTextResult sets a user item's result and the answered call c. from is the index of the call's item, -1 if unknown.
-func (it *Item) setTextResult(c Call, from int, res Result) {
+func (it *Item) setTextResult(c Call, callIndex int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
-	if from >= 0 {
+	if callIndex >= 0 {
 		c.ID = res.CallID
-		it.textCall, it.textCallIndex = c, from
+		it.textCall, it.textCallIndex = c, callIndex
 	}
 	if res.WithCall {
 		it.Calls = []Call{c}
@@ -69,8 +69,8 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callOfTextResult returns the call that a text result answers, and the index of the call's item, -1 if unknown.
-func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
+// textResultCall returns the call that a text result answers, and the index of the call's item, -1 if unknown.
+func (r *Request) textResultCall(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
 			if c, ok := rep.findCall(r.textAt(j)); ok {

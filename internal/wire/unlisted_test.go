@@ -16,7 +16,7 @@ func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 }
 
 // The object may name the tool under different keys. Thoughts in the object may differ.
-func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
+func TestRepeatedJSONFromUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
 			r := repeatedCall(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
@@ -25,8 +25,8 @@ func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 				t.Errorf("%s as %s: got results %+v, want one inferred result", key, form, it.Results)
 				continue
 			}
-			if c, ok := r.CallOf(it.Results[0].CallID); !ok || c.Name != "search" || form == "an object" && c.Args != `{"q":1}` {
-				t.Errorf("%s as %s: CallOf = %+v, %v, want the call to search", key, form, c, ok)
+			if c, ok := r.FindCall(it.Results[0].CallID); !ok || c.Name != "search" || form == "an object" && c.Args != `{"q":1}` {
+				t.Errorf("%s as %s: FindCall = %+v, %v, want the call to search", key, form, c, ok)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ U nothing after 9 seconds`)
 	}
 }
 
-func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
+func TestStripUserTextReturnsRemovedKinds(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
 	for name, tc := range map[string]struct {
@@ -129,9 +129,9 @@ func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 		got, r := "", newScriptedChat(t, "U "+tc.text)
 		it := r.Item(0)
 		for _, res := range it.Results {
-			c, ok := r.CallOf(res.CallID)
+			c, ok := r.FindCall(res.CallID)
 			if !ok || !c.IsText() || !wire.IsGeneratedID(res.CallID) {
-				t.Errorf("%s: result %q, id %q: CallOf = %+v, %v, want a text call with a generated id", name, res.Text, res.CallID, c, ok)
+				t.Errorf("%s: result %q, id %q: FindCall = %+v, %v, want a text call with a generated id", name, res.Text, res.CallID, c, ok)
 			}
 			if got != "" {
 				got += " | "

@@ -28,9 +28,9 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	names := map[string]bool{}
 	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
 		id := r.Item(i).Results[0].CallID
-		c, ok := r.CallOf(id)
+		c, ok := r.FindCall(id)
 		if !ok || c.Name != want || !wire.IsGeneratedID(id) || names[id] {
-			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call to %s, and a generated id that no other result has", i, id, c, ok, want)
+			t.Errorf("result %d, id %q: FindCall = %+v, %v, want the call to %s, and a generated id that no other result has", i, id, c, ok, want)
 		}
 		names[id] = true
 		if id != wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3) {
@@ -54,7 +54,7 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 }
 
 // The key ignores white space and member order.
-func TestEchoKeyOfCallWithoutID(t *testing.T) {
+func TestEchoKeyForCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
 	keys := wire.ReplyEchoKeys(reader.Reply(), "")
@@ -77,7 +77,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 }
 
 // The agent may have removed thoughts or the prefilled text, or appended text.
-func TestEchoKeyOfReturnedText(t *testing.T) {
+func TestEchoKeyForReturnedText(t *testing.T) {
 	reply := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)

@@ -90,7 +90,7 @@ func TestUserRequestReturnsHugeMessageUnchanged(t *testing.T) {
 	}
 }
 
-func TestUserRequestRemovesTemplateOfEachMessage(t *testing.T) {
+func TestUserRequestRemovesTemplateFromEachMessage(t *testing.T) {
 	t.Parallel()
 	req := newConversation(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.UserRequest(1), req.UserRequest(3); first != "Round the total." || second != "Round the tax." {
@@ -98,12 +98,12 @@ func TestUserRequestRemovesTemplateOfEachMessage(t *testing.T) {
 	}
 }
 
-func TestTemplateOf(t *testing.T) {
+func TestElideRequest(t *testing.T) {
 	t.Parallel()
 	text := miniHead + "Round it." + miniTail
 	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": text, "another text": text} {
-		if got := wire.TemplateOf(text, asked); got != want {
-			t.Errorf("TemplateOf(text, %q) = %q, want %q", asked, got, want)
+		if got := wire.ElideRequest(text, asked); got != want {
+			t.Errorf("ElideRequest(text, %q) = %q, want %q", asked, got, want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
+func TestOwnTextOmitsAgentAndPreceptText(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},

@@ -102,9 +102,9 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 	return Ref{}, false
 }
 
-// RepositoryOf returns the repository path in a git remote, such as git@github.com:acme/shop.git,
+// RemoteRepository returns the repository path in a git remote, such as git@github.com:acme/shop.git,
 // https://user@github.com/acme/shop or ssh://git@host:22/acme/shop, and "" for a local directory.
-func RepositoryOf(remote string) string {
+func RemoteRepository(remote string) string {
 	remote = strings.TrimSpace(remote)
 	if len(remote) > 2*maxName {
 		return ""

@@ -19,7 +19,7 @@ func ExampleParsePullRequest() {
 	// acme/team/shop 7 true
 }
 
-func TestRepositoryOfReadsRemoteAddress(t *testing.T) {
+func TestRemoteRepositoryReadsAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"git@github.com:Acme/Shop.git":           "acme/shop",
 		"github.com:acme/shop":                   "acme/shop",
@@ -32,8 +32,8 @@ func TestRepositoryOfReadsRemoteAddress(t *testing.T) {
 		"https://":                               "",
 		"host:shop":                              "",
 	} {
-		if got := work.RepositoryOf(remote); got != want {
-			t.Errorf("RepositoryOf(%q) = %q, want %q", remote, got, want)
+		if got := work.RemoteRepository(remote); got != want {
+			t.Errorf("RemoteRepository(%q) = %q, want %q", remote, got, want)
 		}
 	}
 }

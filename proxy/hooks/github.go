@@ -69,7 +69,7 @@ type githubCheck struct {
 	Suite struct {
 		HeadBranch string `json:"head_branch"`
 	} `json:"check_suite"`
-	Requests []struct {
+	PullRequests []struct {
 		Number int `json:"number"`
 	} `json:"pull_requests"`
 }
@@ -85,8 +85,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	}
 	var p githubPayload
 	event := h.Get("X-GitHub-Event")
-	known := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
-	if !known { // in other events, fields with these names may have other types
+	isSupported := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
+	if !isSupported { // in other events, fields with these names may have other types
 		var object map[string]json.RawMessage
 		err = json.Unmarshal(body, &object)
 	} else {
@@ -114,7 +114,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 		}
 		return p.checkEvents(&c)
 	case event == "push":
-		return revertsOfPush(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
+		return pushReverts(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show a work outcome", nil
 }
@@ -131,10 +131,10 @@ func (p *githubPayload) closedEvents() []Event {
 	if from.FullName != repository && !pr.Merged {
 		sha = "" // anyone can open and close a pull request for a public commit
 	}
-	e.RefGroups = subjects(validRefs(requestRef(repository, pr.Number), commitRef(sha, repository), branchRef(pr.Head.Ref, from.DefaultBranch, from.FullName)))
+	e.RefGroups = nonEmptyGroups(validRefs(pullRequestRef(repository, pr.Number), commitRef(sha, repository), branchRef(pr.Head.Ref, from.DefaultBranch, from.FullName)))
 	events := []Event{e}
-	if n := revertedRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(validRefs(requestRef(repository, n))), At: e.At})
+	if n := revertedPullRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
+		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: nonEmptyGroups(validRefs(pullRequestRef(repository, n))), At: e.At})
 	}
 	return events
 }
@@ -151,15 +151,15 @@ func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	default:
 		return nil, "the check neither passed nor failed", nil
 	}
-	var requests []work.Ref
-	for _, pr := range c.Requests {
-		requests = append(requests, validRefs(requestRef(e.Repository, pr.Number))...)
+	var pullRequests []work.Ref
+	for _, pr := range c.PullRequests {
+		pullRequests = append(pullRequests, validRefs(pullRequestRef(e.Repository, pr.Number))...)
 	}
 	branchRepository := e.Repository
 	if c.HeadRepository.FullName != "" {
 		branchRepository = c.HeadRepository.FullName // the fork may have a branch with the same name as a branch here
 	}
-	e.RefGroups = subjects(
-		validRefs(commitRef(c.HeadSHA, e.Repository)), requests, validRefs(branchRef(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))
+	e.RefGroups = nonEmptyGroups(
+		validRefs(commitRef(c.HeadSHA, e.Repository)), pullRequests, validRefs(branchRef(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))
 	return []Event{e}, "", nil
 }

@@ -60,7 +60,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "pipeline":
 		return p.pipelineEvents()
 	case "push":
-		return revertsOfPush(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
+		return pushReverts(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
 		return nil, "a job counts with the pipeline; send pipeline events", nil
 	}
@@ -85,10 +85,10 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	if from.Path != repository && e.Outcome != Merged {
 		sha = "" // anyone can open and close a merge request for a public commit
 	}
-	e.RefGroups = subjects(validRefs(requestRef(repository, o.IID), commitRef(sha, repository), branchRef(o.SourceBranch, from.DefaultBranch, from.Path)))
+	e.RefGroups = nonEmptyGroups(validRefs(pullRequestRef(repository, o.IID), commitRef(sha, repository), branchRef(o.SourceBranch, from.DefaultBranch, from.Path)))
 	events := []Event{e}
-	if n := revertedRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(validRefs(requestRef(repository, n))), At: e.At})
+	if n := revertedPullRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
+		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: nonEmptyGroups(validRefs(pullRequestRef(repository, n))), At: e.At})
 	}
 	return events, "", nil
 }
@@ -108,6 +108,6 @@ func (p *gitlabPayload) pipelineEvents() ([]Event, string, error) {
 	if o.Tag {
 		branchName = ""
 	}
-	e.RefGroups = subjects(validRefs(commitRef(o.SHA, repository)), validRefs(requestRef(repository, p.MergeRequest.IID)), validRefs(branchRef(branchName, p.Project.DefaultBranch, repository)))
+	e.RefGroups = nonEmptyGroups(validRefs(commitRef(o.SHA, repository)), validRefs(pullRequestRef(repository, p.MergeRequest.IID)), validRefs(branchRef(branchName, p.Project.DefaultBranch, repository)))
 	return []Event{e}, "", nil
 }

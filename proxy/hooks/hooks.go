@@ -80,13 +80,13 @@ const maxAge = 5 * time.Minute
 // unread.
 func HasSignature(service Service, h http.Header) bool {
 	if service == GitHub {
-		_, ok := signatureOfGitHub(h)
+		_, ok := githubSignature(h)
 		return ok
 	}
 	return h.Get("Webhook-Signature") != "" || h.Get("X-Gitlab-Token") != ""
 }
 
-func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
+func githubSignature(h http.Header) (signature []byte, ok bool) {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	if !ok {
 		return nil, false
@@ -102,7 +102,7 @@ func IsSigned(service Service, h http.Header, body []byte, secret string, now ti
 		return false
 	}
 	if service == GitHub {
-		given, ok := signatureOfGitHub(h)
+		given, ok := githubSignature(h)
 		return ok && hmac.Equal(given, digest([]byte(secret), body))
 	}
 	if signatures := h.Get("Webhook-Signature"); signatures != "" {
@@ -161,7 +161,7 @@ func Parse(service Service, h http.Header, body []byte) (events []Event, ignored
 	return parseGitLab(h, body)
 }
 
-// validRefs returns the valid references among the results of commitRef, branchRef and requestRef.
+// validRefs returns the valid references among the results of commitRef, branchRef and pullRequestRef.
 func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	for _, f := range refs {
 		if ref, ok := f(); ok {
@@ -184,14 +184,14 @@ func branchRef(name, defaultName, repository string) func() (work.Ref, bool) {
 	}
 }
 
-func requestRef(repository string, number int) func() (work.Ref, bool) {
+func pullRequestRef(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		return work.PullRequestRef(work.CleanPath(repository), strconv.Itoa(number))
 	}
 }
 
-// subjects returns the non-empty groups.
-func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
+// nonEmptyGroups returns the non-empty groups.
+func nonEmptyGroups(groups ...[]work.Ref) (list [][]work.Ref) {
 	for _, g := range groups {
 		if len(g) > 0 {
 			list = append(list, g)
@@ -208,9 +208,9 @@ type pushedCommit struct {
 	Timestamp string `json:"timestamp"`
 }
 
-// revertsOfPush returns an event for each commit that a push to the default branch reverts, or the reason for ignoring
+// pushReverts returns an event for each commit that a push to the default branch reverts, or the reason for ignoring
 // the push.
-func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
+func pushReverts(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
 	if ref != "refs/heads/"+defaultBranch {
 		return nil, "the push is not to the default branch", nil
 	}
@@ -219,21 +219,21 @@ func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit
 	for _, c := range commits {
 		messages, at = append(messages, c.Message), c.Timestamp
 	}
-	if events := revertsOf(messages, repository, parseTime(at)); len(events) > 0 {
+	if events := revertEvents(messages, repository, parseTime(at)); len(events) > 0 {
 		return events, "", nil
 	}
 	return nil, "the push reverts nothing", nil
 }
 
-// revertsOf returns an event for each commit reverted by the messages, at most maxReverts.
-func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
+// revertEvents returns an event for each commit reverted by the messages, at most maxReverts.
+func revertEvents(messages []string, repository string, at time.Time) (events []Event) {
 	for _, message := range messages {
 		if !strings.HasPrefix(message, "Revert ") {
 			continue
 		}
-		refs := validRefs(commitRef(revertedCommit(message), repository), requestRef(repository, revertedRequest(message)))
+		refs := validRefs(commitRef(revertedCommit(message), repository), pullRequestRef(repository, revertedPullRequest(message)))
 		if len(refs) > 0 {
-			events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(refs), At: at})
+			events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: nonEmptyGroups(refs), At: at})
 		}
 		if len(events) == maxReverts {
 			break
@@ -253,9 +253,9 @@ func revertedCommit(message string) string {
 	return rest
 }
 
-// revertedRequest reads Reverts acme/shop#12, This reverts merge request !12, Revert "Title (#12)" and Revert "Merge
-// pull request #12 from ...". The result is 0 for other texts.
-func revertedRequest(text string) int {
+// revertedPullRequest reads Reverts acme/shop#12, This reverts merge request !12, Revert "Title (#12)" and Revert
+// "Merge pull request #12 from ...". The result is 0 for other texts.
+func revertedPullRequest(text string) int {
 	title, _, _ := strings.Cut(text, "\n")
 	places := []string{textAfter(text, "Reverts "), textAfter(text, "This reverts merge request ")}
 	if strings.HasPrefix(title, "Revert ") {
@@ -279,7 +279,7 @@ func revertedRequest(text string) int {
 	return 0
 }
 
-func textAfter(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
+func textAfter(text, prefix string) string { _, rest, _ := strings.Cut(text, prefix); return rest }
 
 func parseTime(texts ...string) time.Time {
 	for _, text := range texts {

@@ -58,7 +58,7 @@ func ExampleParse() {
 	// merged 1 branch fi
 }
 
-func TestParseReturnsEventsOfPayload(t *testing.T) {
+func TestParseReturnsPayloadEvents(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
@@ -194,7 +194,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 }
 
 // At most 20 reverts are read, but any number of other commits may precede a revert.
-func TestParseLimitsRevertsOfPush(t *testing.T) {
+func TestParseLimitsPushReverts(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
 		messages := append(slices.Repeat([]string{"Paint the door"}, tc.others), slices.Repeat([]string{revert}, tc.reverts)...)

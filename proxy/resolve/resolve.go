@@ -130,25 +130,25 @@ func (r *Result) isFoundByEcho() bool {
 
 // Resolver finds the sessions for requests. A Resolver is safe for concurrent use.
 type Resolver struct {
-	store   Store
-	now     func() time.Time
-	threads *session.Threader
-	quotes  *session.Quotes
-	signs   session.SideDetector
+	store        Store
+	now          func() time.Time
+	threads      *session.Threader
+	quotes       *session.Quotes
+	sideDetector session.SideDetector
 }
 
 // New returns a Resolver. entropy makes the random names for new sessions.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
-		signs: session.SideDetector{SideKind: detect.SideRequestKind, WorksWithTools: detect.AlwaysSendsTools},
+		sideDetector: session.SideDetector{SideKind: detect.SideRequestKind, WorksWithTools: detect.AlwaysSendsTools},
 	}
 }
 
 // Resolve finds a request's session, or begins one. After a panic, Resolve releases all pinned sessions, because the
 // caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
-	s := &search{r: r, ctx: ctx, q: q, res: &res, startedAt: r.now()}
+	s := &search{resolver: r, ctx: ctx, query: q, result: &res, startedAt: r.now()}
 	finished := false
 	defer func() {
 		s.releaseParent()
@@ -157,17 +157,17 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 		}
 	}()
 	res.Thread = r.threads.Resolve(q.scope(), q.Claim, q.Request, s.startedAt, s.lookUp)
-	s.pin()
-	s.split()
+	s.pinFound()
+	s.splitWrongSession()
 	if s.switchToSubAgent() {
-		s.pin()
+		s.pinFound()
 	}
 	res.Waited = r.now().Sub(s.startedAt)
 	switch {
 	case res.Session == nil && q.KnownOnly:
 		s.passWithoutSession()
 		res.Excluded = nil
-	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.begin():
+	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.beginSession():
 		s.passWithoutSession()
 	}
 	s.excludeTwins()
@@ -186,9 +186,9 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	return res
 }
 
-// SideOf reports whether and why a request is a side request in the session. The caller holds rec's lock.
-func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
-	return rec.SideReason(q.Request, q.Claim, r.signs)
+// SideReason reports whether and why a request is a side request in the session. The caller holds rec's lock.
+func (r *Resolver) SideReason(rec *session.Record, q *Query) (reason label.Reason, side bool) {
+	return rec.SideReason(q.Request, q.Claim, r.sideDetector)
 }
 
 // AddTurn records a turn, so that a later side request quoting it is recognised. The caller holds rec's lock.
@@ -209,7 +209,7 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 	if !res.isFoundByEcho() {
 		keys = nil
 	}
-	if id := session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID); res.Side == "" && rep.ID != "" && !slices.Contains(keys, id) {
+	if id := session.TenantEchoKey(q.Scope.Tenant, "r:"+rep.ID); res.Side == "" && rep.ID != "" && !slices.Contains(keys, id) {
 		keys = append(keys, id)
 	}
 	if now := r.now(); res.Side == "" && ok {

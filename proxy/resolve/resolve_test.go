@@ -17,7 +17,7 @@ import (
 
 // fakeStore counts each session's pins, to find a missing release.
 type fakeStore struct {
-	live            map[session.ID]*store.Session
+	inMemory        map[session.ID]*store.Session
 	pins            map[*store.Session]int
 	unreachable     bool // lookups time out
 	shared          bool
@@ -28,11 +28,11 @@ type fakeStore struct {
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{live: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
+	return &fakeStore{inMemory: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
 }
 
 func (f *fakeStore) AcquireInMemory(id session.ID) *store.Session {
-	ses := f.live[id]
+	ses := f.inMemory[id]
 	if ses != nil {
 		f.pins[ses]++
 	}
@@ -53,8 +53,8 @@ func (f *fakeStore) FullReason(string) label.Reason {
 }
 
 func (f *fakeStore) Add(rec *session.Record) *store.Session {
-	if f.live[rec.Identity.ID] == nil {
-		f.live[rec.Identity.ID] = &store.Session{Record: rec}
+	if f.inMemory[rec.Identity.ID] == nil {
+		f.inMemory[rec.Identity.ID] = &store.Session{Record: rec}
 	}
 	return f.AcquireInMemory(rec.Identity.ID)
 }
@@ -169,7 +169,7 @@ func TestReplayedReplySelectsSession(t *testing.T) {
 	}
 }
 
-func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
+func TestRunSessionsShareRandomizationUnit(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	second := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
@@ -185,7 +185,7 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 }
 
 // The sub-agent sends the parent's session name, but different tools.
-func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
+func TestSubAgentSharesParentRandomizationUnit(t *testing.T) {
 	c := newClient(t)
 	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.sendTurn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")

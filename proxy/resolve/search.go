@@ -13,10 +13,10 @@ import (
 
 // search is the state during one Resolve call.
 type search struct {
-	r           *Resolver
+	resolver    *Resolver
 	ctx         context.Context
-	q           *Query
-	res         *Result
+	query       *Query
+	result      *Result
 	startedAt   time.Time
 	parent      *store.Session // pinned; the named session, if its sub-agent sends the request
 	askedEchoes bool           // the backend was asked for sessions with these echo keys (see Index), unknown to this replica
@@ -27,40 +27,40 @@ type search struct {
 
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
-	found, uncertain := s.r.store.FindByEchoes(s.ctx, s.q.Scope.Tenant, keys)
+	found, uncertain := s.resolver.store.FindByEchoes(s.ctx, s.query.Scope.Tenant, keys)
 	s.incomplete = uncertain
 	return found
 }
 
-// pin pins the session found by the threader. s.res.Session stays nil if the session is not known.
-func (s *search) pin() {
+// pinFound pins the session found by the threader. s.res.Session stays nil if the session is not known.
+func (s *search) pinFound() {
 	s.uncertain = false
-	if s.res.Session = s.r.store.AcquireInMemory(s.res.Thread.ID); s.res.Session != nil {
+	if s.result.Session = s.resolver.store.AcquireInMemory(s.result.Thread.ID); s.result.Session != nil {
 		s.refreshIfMoved()
-	} else if !s.res.Thread.New {
-		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, s.res.Thread.ID)
-		s.res.MayHaveMoved = s.res.Session != nil
+	} else if !s.result.Thread.New {
+		s.result.Session, s.uncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, s.result.Thread.ID)
+		s.result.MayHaveMoved = s.result.Session != nil
 	}
 }
 
 // refreshIfMoved reads a session again that a different replica may have served: the request has items unknown to this
 // replica, or more items than it answered. A session begun while the store was unreachable is read again, too.
 func (s *search) refreshIfMoved() {
-	ses := s.res.Session
+	ses := s.result.Session
 	if ses.MayHaveOlderRecord() {
 		if !s.findLost() {
-			s.r.store.Refresh(s.ctx, ses)
+			s.resolver.store.Refresh(s.ctx, ses)
 		}
 		return
 	}
-	if !s.r.store.IsShared() {
+	if !s.resolver.store.IsShared() {
 		return
 	}
 	ses.Record.Mutex.Lock()
-	s.res.MayHaveMoved = s.askedEchoes || ses.Record.WasServedElsewhere(s.q.Request)
+	s.result.MayHaveMoved = s.askedEchoes || ses.Record.WasServedElsewhere(s.query.Request)
 	ses.Record.Mutex.Unlock()
-	if s.res.MayHaveMoved {
-		s.r.store.Refresh(s.ctx, ses)
+	if s.result.MayHaveMoved {
+		s.resolver.store.Refresh(s.ctx, ses)
 	}
 }
 
@@ -68,24 +68,24 @@ func (s *search) refreshIfMoved() {
 // because the backend did not answer in time. The stored session leaves the experiment, because its lessons were
 // missing in the turns in between. The result is also true while the backend has not answered.
 func (s *search) findLost() bool {
-	provisional := s.res.Session
+	provisional := s.result.Session
 	provisional.Record.Mutex.Lock()
 	replaceable := provisional.Record.State.StartedOffline && provisional.Record.Identity.Method == session.ByNew
 	provisional.Record.Mutex.Unlock()
 	if !replaceable {
 		return false
 	}
-	thread, ok := s.r.threads.FindLostSession(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
+	thread, ok := s.resolver.threads.FindLostSession(s.result.Thread, s.query.Claim, s.startedAt, s.lookUp)
 	if !ok {
 		return s.incomplete // no answer from the backend yet
 	}
-	s.r.store.Release(provisional, store.Unchanged)
-	s.res.Thread = thread
-	if s.res.Session = s.r.store.AcquireInMemory(thread.ID); s.res.Session == nil {
-		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
+	s.resolver.store.Release(provisional, store.Unchanged)
+	s.result.Thread = thread
+	if s.result.Session = s.resolver.store.AcquireInMemory(thread.ID); s.result.Session == nil {
+		s.result.Session, s.uncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, thread.ID)
 	}
-	if ses := s.res.Session; ses != nil {
-		s.res.MayHaveMoved = true
+	if ses := s.result.Session; ses != nil {
+		s.result.MayHaveMoved = true
 		ses.Record.Mutex.Lock()
 		if !ses.Record.State.Closed {
 			ses.Record.Assignment.Exclude(trial.ExcludedLate)
@@ -96,68 +96,69 @@ func (s *search) findLost() bool {
 	return true
 }
 
-// split starts a new session when the stored session belongs to a different conversation or run. A client may use one
-// name for many sessions, and a restart empties the threader. A session with one run's random choices must not count
-// for a different run.
-func (s *search) split() {
-	ses := s.res.Session
-	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
+// splitWrongSession starts a new session when the stored session belongs to a different conversation or run. A client
+// may use one name for many sessions, and a restart empties the threader. A session with one run's random choices must
+// not count for a different run.
+func (s *search) splitWrongSession() {
+	ses := s.result.Session
+	if ses == nil || !s.result.Thread.SharedName && !s.inAnotherRun() {
 		return
 	}
-	if s.res.Thread.SharedName {
+	if s.result.Thread.SharedName {
 		ses.Record.Mutex.Lock()
-		isSameConversation := ses.Record.SharesItemsWith(s.q.Request) && !ses.Record.RepeatsAnsweredList(s.q.Request)
+		isSameConversation := ses.Record.SharesItemsWith(s.query.Request) && !ses.Record.RepeatsAnsweredList(s.query.Request)
 		ses.Record.Mutex.Unlock()
 		if isSameConversation {
 			return
 		}
 	}
-	s.r.store.Release(ses, store.Unchanged)
-	s.res.Session, s.res.MayHaveMoved = nil, false
-	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.startedAt)
+	s.resolver.store.Release(ses, store.Unchanged)
+	s.result.Session, s.result.MayHaveMoved = nil, false
+	s.result.Thread = s.resolver.threads.SplitSession(s.result.Thread, s.query.Claim, s.startedAt)
 }
 
 // inAnotherRun reports whether the request names a different run.
 func (s *search) inAnotherRun() bool {
-	run, unit := s.q.Claim.Run, s.res.Session.Record.MemberNow().Unit
-	return run != "" && unit != session.ID{} && unit != session.RunID(s.q.Scope.Tenant, run)
+	run, unit := s.query.Claim.Run, s.result.Session.Record.MemberNow().Unit
+	return run != "" && unit != session.ID{} && unit != session.RunID(s.query.Scope.Tenant, run)
 }
 
 // switchToSubAgent moves the search to a sub-agent's session. The request has the name of a conversation but other
 // tools, and neither continues the conversation nor is a side request. The conversation stays pinned as the parent.
 func (s *search) switchToSubAgent() bool {
-	ses := s.res.Session
-	if ses == nil || s.res.Thread.New || !s.q.Claim.HasUniqueName() {
+	ses := s.result.Session
+	if ses == nil || s.result.Thread.New || !s.query.Claim.HasUniqueName() {
 		return false
 	}
 	ses.Record.Mutex.Lock()
-	reason, side := s.r.SideOf(ses.Record, s.q)
+	reason, side := s.resolver.SideReason(ses.Record, s.query)
 	otherTools := side && reason == label.SideTools
-	first := otherTools && !s.q.Request.Delta && !ses.Record.ShowsConversation(s.q.Request)
+	first := otherTools && !s.query.Request.Delta && !ses.Record.ShowsConversation(s.query.Request)
 	ses.Record.Mutex.Unlock()
-	if !otherTools || !first && !s.q.Request.Delta { // a side request that extracts memories quotes the conversation and has other tools, but is no sub-agent
+	if !otherTools || !first && !s.query.Request.Delta { // a side request that extracts memories quotes the conversation and has other tools, but is no sub-agent
 		return false
 	}
-	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.startedAt, s.lookUp)
+	sub, ok := s.resolver.threads.ResolveSubagent(s.result.Thread, s.query.Claim, first, s.startedAt, s.lookUp)
 	if !ok {
 		return false
 	}
 	s.parent = ses
-	s.res.Session, s.res.Thread, s.res.MayHaveMoved = nil, sub, false
+	s.result.Session, s.result.Thread, s.result.MayHaveMoved = nil, sub, false
 	return true
 }
 
-// begin starts a session, except for a side request in an unknown conversation. It returns false if memory has no room.
-func (s *search) begin() bool {
-	st, res := s.r.store, s.res
-	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.startedAt)
+// beginSession starts a session, except for a side request in an unknown conversation. It returns false if memory has
+// no room.
+func (s *search) beginSession() bool {
+	st, res := s.resolver.store, s.result
+	rec := session.NewRecord(s.query.Scope.Tenant, s.query.Claim, res.Thread, s.startedAt)
 	res.Thread.Name = rec.Identity.Name
 	if s.isSide(rec) {
 		res.Thread.Echoes = nil
-		s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
+		s.resolver.threads.RecordEnd(res.Thread, true, s.startedAt)
 		return true
 	}
-	if why := st.FullReason(s.q.Scope.Tenant); why != "" {
+	if why := st.FullReason(s.query.Scope.Tenant); why != "" {
 		s.fullReason = why
 		return false
 	}
@@ -166,18 +167,18 @@ func (s *search) begin() bool {
 		s.exclude(rec, why)
 	}
 	rec.State.StartedOffline = uncertain
-	rec.OptOut.NoLearn = !s.q.Learn
+	rec.OptOut.NoLearn = !s.query.Learn
 	if !s.joinNew(rec) {
 		return false
 	}
-	if (uncertain || !res.Thread.New) && !s.q.Request.Delta {
-		st.ApplyOptOut(s.ctx, rec, s.q.Request.FirstNew(), uncertain)
+	if (uncertain || !res.Thread.New) && !s.query.Request.Delta {
+		st.ApplyOptOut(s.ctx, rec, s.query.Request.FirstNew(), uncertain)
 	}
 	if res.Session = st.Add(rec); res.Session == nil {
 		return false
 	}
 	res.IsNew = true
-	s.addKeys(res.Session.Record.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
+	s.addKeys(res.Session.Record.Identity.ID, session.TenantEchoKey(s.query.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
 	s.addMemberKeys()
 	return true
 }
@@ -185,27 +186,27 @@ func (s *search) begin() bool {
 // passWithoutSession lets the request pass without a session, because memory is full, or because the request must not
 // begin a session (KnownOnly).
 func (s *search) passWithoutSession() {
-	res := s.res
+	res := s.result
 	if res.Session != nil {
 		res.Thread.Name = res.Session.Record.MemberNow().Name
-		s.r.store.Release(res.Session, store.Unchanged)
+		s.resolver.store.Release(res.Session, store.Unchanged)
 	}
 	if res.Unit != nil && res.Unit != s.parent {
-		s.r.store.Release(res.Unit, store.Unchanged)
+		s.resolver.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
 	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a session that was not started
-	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
+	s.resolver.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
 // isSide reports whether the request is a side request: for a title, a summary or a compaction, or with a quotation
 // from a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
-	res, m := s.res, s.res.Thread.Method
+	res, m := s.result, s.result.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
-		res.AboutSession, res.QuotesSession = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.startedAt)
+		res.AboutSession, res.QuotesSession = s.resolver.quotes.QuotedSession(s.query.Scope, s.query.Request, s.startedAt)
 	}
-	if reason, side := s.r.SideOf(rec, s.q); side {
+	if reason, side := s.resolver.SideReason(rec, s.query); side {
 		res.Side = reason
 		return true
 	}
@@ -220,8 +221,8 @@ func (s *search) isSide(rec *session.Record) bool {
 // sessions, which are already counted, named sessions, which are never confused, and a run's sessions, which share
 // random choices.
 func (s *search) excludeTwins() {
-	for _, id := range s.res.Thread.EqualSessions {
-		ses := s.r.store.AcquireInMemory(id)
+	for _, id := range s.result.Thread.EqualSessions {
+		ses := s.resolver.store.AcquireInMemory(id)
 		if ses == nil {
 			continue
 		}
@@ -233,7 +234,7 @@ func (s *search) excludeTwins() {
 			s.exclude(ses.Record, label.ExcludedTwin)
 		}
 		ses.Record.Mutex.Unlock()
-		s.r.store.Release(ses, changed)
+		s.resolver.store.Release(ses, changed)
 	}
 }
 
@@ -243,7 +244,7 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 	switch {
 	case uncertain:
 		return label.ExcludedLate
-	case s.q.SaltUncertain:
+	case s.query.SaltUncertain:
 		return label.ExcludedKeys
 	}
 	return ""
@@ -253,35 +254,35 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 // record.
 func (s *search) exclude(rec *session.Record, why label.Reason) {
 	rec.Assignment.Exclude(trial.ExclusionReason(why))
-	s.res.Excluded = append(s.res.Excluded, why)
+	s.result.Excluded = append(s.result.Excluded, why)
 }
 
 // optedOut reports whether a turn opted out, because such a session's echo keys must not be kept.
 func (s *search) optedOut() bool {
-	s.res.Session.Record.Mutex.Lock()
-	defer s.res.Session.Record.Mutex.Unlock()
-	return len(s.res.Session.Record.OptOut.Turns) > 0
+	s.result.Session.Record.Mutex.Lock()
+	defer s.result.Session.Record.Mutex.Unlock()
+	return len(s.result.Session.Record.OptOut.Turns) > 0
 }
 
 func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
-	s.res.EchoKeys = append(s.res.EchoKeys, echoes(s.q, id, s.startedAt, keys)...)
+	s.result.EchoKeys = append(s.result.EchoKeys, echoes(s.query, id, s.startedAt, keys)...)
 }
 
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
 // releaseUnlessUnit releases a session, unless the result pins the session as the unit.
 func (s *search) releaseUnlessUnit(ses *store.Session) {
-	if ses != nil && ses != s.res.Unit {
-		s.r.store.Release(ses, store.Unchanged)
+	if ses != nil && ses != s.result.Unit {
+		s.resolver.store.Release(ses, store.Unchanged)
 	}
 }
 
 // abandon releases all pinned sessions, and ends the request at the threader.
 func (s *search) abandon() {
-	for _, ses := range []*store.Session{s.res.Session, s.res.Unit} {
+	for _, ses := range []*store.Session{s.result.Session, s.result.Unit} {
 		if ses != nil {
-			s.r.store.Release(ses, store.Unchanged)
+			s.resolver.store.Release(ses, store.Unchanged)
 		}
 	}
-	s.r.threads.RecordEnd(s.res.Thread, false, s.startedAt)
+	s.resolver.threads.RecordEnd(s.result.Thread, false, s.startedAt)
 }

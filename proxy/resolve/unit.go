@@ -14,12 +14,12 @@ import (
 
 // joinUnit pins a known session's unit. It returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {
-	member := s.res.Session.Record.MemberNow()
+	member := s.result.Session.Record.MemberNow()
 	switch {
 	case member.Unit == session.ID{}:
 		return true
 	case s.parent != nil && s.parent.Record.Identity.ID == member.Unit:
-		s.res.Unit = s.parent
+		s.result.Unit = s.parent
 		return true
 	default:
 		return s.pinUnit(member.Unit, member.UnitName)
@@ -40,30 +40,30 @@ func (s *search) joinNew(rec *session.Record) bool {
 	hasRoom := true
 	switch {
 	case parent != nil && parentMember.Unit == session.ID{}:
-		s.res.Unit = parent
+		s.result.Unit = parent
 	case parent != nil:
 		hasRoom = s.pinUnit(parentMember.Unit, parentMember.UnitName)
-	case s.q.Claim.Run != "":
-		hasRoom = s.pinUnit(session.RunID(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
+	case s.query.Claim.Run != "":
+		hasRoom = s.pinUnit(session.RunID(s.query.Scope.Tenant, s.query.Claim.Run), s.query.Claim.Run)
 	default:
 		return true
 	}
 	if !hasRoom {
 		return false
 	}
-	unit, member := s.res.Unit, s.res.Unit.Record.MemberNow()
+	unit, member := s.result.Unit, s.result.Unit.Record.MemberNow()
 	rec.Unit.ID, rec.Unit.RunName = member.ID.String(), cmp.Or(member.Run, member.Name)
-	s.r.store.AddMember(unit, rec)
+	s.resolver.store.AddMember(unit, rec)
 	return true
 }
 
 // callingSession pins the session with the tool call that started the conversation, because the call may repeat lessons
 // from that session. If several sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
-	if s.q.Claim.Run != "" {
+	if s.query.Claim.Run != "" {
 		return nil
 	}
-	id, ok, isCertain := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.startedAt)
+	id, ok, isCertain := s.resolver.quotes.Caller(s.query.Scope, s.query.Request, s.startedAt)
 	if !ok {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 // pinUnlessOptedOut pins a session, or returns nil for an opted-out session. An opted-out session cannot be a unit,
 // because its stored row would name the member sessions.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
-	ses := s.r.store.AcquireInMemory(id)
+	ses := s.resolver.store.AcquireInMemory(id)
 	if ses == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	optedOut := ses.Record.OptOut.NoLearn || len(ses.Record.OptOut.Turns) > 0
 	ses.Record.Mutex.Unlock()
 	if optedOut {
-		s.r.store.Release(ses, store.Unchanged)
+		s.resolver.store.Release(ses, store.Unchanged)
 		return nil
 	}
 	return ses
@@ -97,16 +97,16 @@ func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 // pinUnit pins a unit's record. If the backend has no record, pinUnit adds one. If the backend does not answer in time,
 // the new record is excluded from the experiment. pinUnit returns false if memory has no room.
 func (s *search) pinUnit(id session.ID, name string) bool {
-	st, res := s.r.store, s.res
+	st, res := s.resolver.store, s.result
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
 		st.RefreshUnit(s.ctx, res.Unit)
 		return true
 	}
 	uncertain := false
-	if res.Unit, uncertain = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
+	if res.Unit, uncertain = st.Acquire(s.ctx, s.query.Scope.Tenant, id); res.Unit != nil {
 		return true
 	}
-	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.startedAt)
+	rec := session.NewRun(s.query.Scope.Tenant, s.query.Claim, name, id, s.startedAt)
 	if why := s.exclusion(uncertain); why != "" {
 		rec.Assignment.Exclude(trial.ExclusionReason(why)) // not s.exclude, because the metric counts sessions and not runs
 	}
@@ -117,14 +117,14 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 
 // addMemberKeys adds a key by which the unit finds this session, and a key by which feedback finds the run.
 func (s *search) addMemberKeys() {
-	unit := s.res.Unit
+	unit := s.result.Unit
 	if unit == nil {
 		return
 	}
-	if number := s.res.Session.Record.MemberNow().MemberNumber; number > 0 {
-		s.addKeys(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
+	if number := s.result.Session.Record.MemberNow().MemberNumber; number > 0 {
+		s.addKeys(s.result.Session.Record.Identity.ID, session.MemberKey(s.query.Scope.Tenant, unit.Record.Identity.ID, number))
 	}
 	if run := unit.Record.MemberNow().Run; run != "" {
-		s.addKeys(unit.Record.Identity.ID, session.RunEchoKey(s.q.Scope.Tenant, run))
+		s.addKeys(unit.Record.Identity.ID, session.RunEchoKey(s.query.Scope.Tenant, run))
 	}
 }

@@ -154,11 +154,11 @@ func (c *client) post(ctx context.Context, body []byte) error {
 // fields 1 (rejected_spans) and 2 (error_message). An unreadable response rejects no span.
 func parseRejection(answer []byte) error {
 	r := &partialRejection{}
-	for _, inner := range fieldsOf(answer, 1) {
-		for _, n := range fieldsOf(inner.bytes, 1) {
+	for _, inner := range protoFields(answer, 1) {
+		for _, n := range protoFields(inner.bytes, 1) {
 			r.spans = int64(n.number)
 		}
-		for _, m := range fieldsOf(inner.bytes, 2) {
+		for _, m := range protoFields(inner.bytes, 2) {
 			r.message = string(m.bytes[:min(len(m.bytes), maxMessageBytes)])
 		}
 	}
@@ -168,20 +168,20 @@ func parseRejection(answer []byte) error {
 	return r
 }
 
-// value is one protobuf field: bytes or number.
-type value struct {
+// protoValue is one protobuf field: bytes or number.
+type protoValue struct {
 	bytes  []byte
 	number uint64
 }
 
-func fieldsOf(b []byte, want protowire.Number) (out []value) {
+func protoFields(b []byte, want protowire.Number) (out []protoValue) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return out
 		}
 		b = b[n:]
-		var v value
+		var v protoValue
 		switch kind {
 		case protowire.BytesType:
 			v.bytes, n = protowire.ConsumeBytes(b)

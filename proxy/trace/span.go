@@ -94,7 +94,7 @@ func (s *Span) End(at time.Time, f *Facts) {
 
 // attributes have names from the OpenTelemetry conventions, or names with the prefix "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
-	a := &list{make([]attribute.KeyValue, 0, 24)}
+	a := &attributeList{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
 	a.text("gen_ai.provider.name", f.Request.Provider)
 	a.text("gen_ai.request.model", f.Request.Model)
@@ -129,15 +129,15 @@ func (f *Facts) attributes() []attribute.KeyValue {
 	return a.all
 }
 
-type list struct{ all []attribute.KeyValue }
+type attributeList struct{ all []attribute.KeyValue }
 
-func (l *list) text(key, v string) {
+func (l *attributeList) text(key, v string) {
 	if v = cutText(v); v != "" {
 		l.all = append(l.all, attribute.String(key, v))
 	}
 }
 
-func (l *list) texts(key string, v []string) {
+func (l *attributeList) texts(key string, v []string) {
 	out := make([]string, len(v))
 	for i := range v {
 		out[i] = cutText(v[i])
@@ -145,13 +145,13 @@ func (l *list) texts(key string, v []string) {
 	l.all = append(l.all, attribute.StringSlice(key, out))
 }
 
-func (l *list) number(key string, n int) {
+func (l *attributeList) number(key string, n int) {
 	if n != 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}
 }
 
-func (l *list) tokens(key string, n int) {
+func (l *attributeList) tokens(key string, n int) {
 	if n >= 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}

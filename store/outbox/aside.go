@@ -53,7 +53,7 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	if err == nil && o.openTurns == nil { // the damage was found at the start
 		err = o.load()
 	} else if err == nil {
-		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
+		o.usage.tenantBytes, err = o.usage.bytesByTenant(o.writer, "true")
 	}
 	if err != nil {
 		return classifyError(errors.Join(damage, err))

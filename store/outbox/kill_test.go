@@ -24,7 +24,7 @@ func runChild(dir string) {
 			os.Exit(1)
 		}
 	}
-	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, OnDamage: check})
+	q, err := outbox.Open(outbox.Options{Path: outboxPath(dir), QuotaBytes: 1 << 30, Now: time.Now, OnDamage: check})
 	check(err)
 	_, sequence := q.Delivered()
 	for i := 0; ; i++ {
@@ -76,7 +76,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		timer.Stop()
-		before, err := outbox.ReadAccount(pathIn(dir), false)
+		before, err := outbox.ReadAccount(outboxPath(dir), false)
 		must(t, err)
 		checkBalanced(t, before)
 		q := open(t, dir)

@@ -207,7 +207,7 @@ func (o *Outbox) load() error {
 	})
 	if err == nil {
 		o.openTurns = map[string]bool{}
-		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
+		o.usage.tenantBytes, err = o.usage.bytesByTenant(o.writer, "true")
 	}
 	if err == nil && mismatch {
 		o.onDamage(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))

@@ -50,7 +50,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	q := &queue{t: t, dir: dir}
 	var err error
 	q.Outbox, err = outbox.Open(outbox.Options{
-		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, OnDamage: func(err error) { q.damageReports = append(q.damageReports, err.Error()) },
+		Path: outboxPath(dir), QuotaBytes: quota, Now: time.Now, OnDamage: func(err error) { q.damageReports = append(q.damageReports, err.Error()) },
 	})
 	if err == nil {
 		t.Cleanup(func() { _ = q.Close() })
@@ -58,7 +58,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	return q, err
 }
 
-func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
+func outboxPath(dir string) string { return filepath.Join(dir, "outbox.db") }
 
 func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
@@ -121,7 +121,7 @@ func checkAccount(t testing.TB, moment string, got outbox.Account, want string) 
 // accountInFile returns the account as a new process reads it after a crash.
 func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
-	a, err := outbox.ReadAccount(pathIn(q.dir), false)
+	a, err := outbox.ReadAccount(outboxPath(q.dir), false)
 	if err != nil {
 		q.t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
 	for _, suffix := range []string{"", "-wal"} {
-		b, err := os.ReadFile(pathIn(q.dir) + suffix)
-		must(q.t, err, os.WriteFile(pathIn(dir)+suffix, b, 0o600))
+		b, err := os.ReadFile(outboxPath(q.dir) + suffix)
+		must(q.t, err, os.WriteFile(outboxPath(dir)+suffix, b, 0o600))
 	}
 	return dir
 }
@@ -182,7 +182,7 @@ func TestSequenceNumbersContinueAfterRestart(t *testing.T) {
 	checkEqual(t, "first sequence number after a restart", q.appendRows("c"), last+1)
 }
 
-func TestReadEndsWithTheRowThatReachesTheByteLimit(t *testing.T) {
+func TestReadEndsAtByteLimit(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.appendRows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
@@ -332,7 +332,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 	checkEqual(t, "undelivered rows without text", forgotten, 60)
 }
 
-func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
+func TestOptedOutTurnLosesStub(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Tidy())
@@ -343,7 +343,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	checkEqual(t, "files with the text from the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
-func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
+func TestTidyShrinksReleasedQueueFile(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
@@ -352,7 +352,7 @@ func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
 	last := q.appendRows()
 	q.MarkDelivered(last, last, nil)
 	must(t, q.Release(last), q.Tidy())
-	info, err := os.Stat(pathIn(q.dir))
+	info, err := os.Stat(outboxPath(q.dir))
 	must(t, err)
 	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
 		t.Errorf("file size = %d, Bytes = %d, want at most %d each", info.Size(), q.Bytes(), 1<<20)
@@ -385,7 +385,7 @@ func TestReadAccountWorksDuringWrites(t *testing.T) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := int64(0); ; {
-			a, err := outbox.ReadAccount(pathIn(q.dir), true)
+			a, err := outbox.ReadAccount(outboxPath(q.dir), true)
 			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
 				t.Errorf("ReadAccount = %+v, %v, want Admitted = Stored + Spooled and Admitted >= %d", a, err, last)
 				return
@@ -413,14 +413,14 @@ func TestReadAccountAcceptsRelativePath(t *testing.T) {
 	q.appendRows("a", "b")
 	must(t, q.Close())
 	t.Chdir(filepath.Dir(dir))
-	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(pathIn(dir))), false)
+	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(outboxPath(dir))), false)
 	must(t, err)
 	checkAccount(t, "with a relative path", a, "2 = 0 + 2 + 0")
 }
 
-func TestReadAccountOfMissingFileIsZero(t *testing.T) {
+func TestMissingFileHasZeroAccount(t *testing.T) {
 	t.Parallel()
-	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
+	a, err := outbox.ReadAccount(outboxPath(t.TempDir()), false)
 	must(t, err)
 	checkAccount(t, "in a missing file", a, "0 = 0 + 0 + 0")
 }
@@ -428,7 +428,7 @@ func TestReadAccountOfMissingFileIsZero(t *testing.T) {
 func TestForeignFileIsSetAside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
+	must(t, os.WriteFile(outboxPath(dir), []byte("this is a letter"), 0o600))
 	q := open(t, dir)
 	q.appendRows("a")
 	checkEqual(t, "rows in the new file", q.readDocuments(0), "a")
@@ -455,7 +455,7 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	}
 	q.MarkDelivered(5, 5, nil)
 	must(t, q.Tidy(), q.Close())
-	original, err := os.ReadFile(pathIn(q.dir))
+	original, err := os.ReadFile(outboxPath(q.dir))
 	must(t, err)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 150 {
@@ -470,7 +470,7 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		case 2:
 			b = b[:rnd.IntN(len(b))]
 		}
-		must(t, os.WriteFile(pathIn(dir), b, 0o600))
+		must(t, os.WriteFile(outboxPath(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
 			t.Fatalf("round %d: Open(damaged file) error = %v, want nil", round, err)
@@ -503,7 +503,7 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	}
 }
 
-func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
+func TestClearedPageLosesOnlyOwnRows(t *testing.T) {
 	t.Parallel()
 	const pageBytes, count = 8192, 40
 	q := open(t, t.TempDir())
@@ -512,7 +512,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 		q.appendRows(document(i))
 	}
 	must(t, q.Tidy(), q.Close())
-	file, err := os.ReadFile(pathIn(q.dir))
+	file, err := os.ReadFile(outboxPath(q.dir))
 	must(t, err)
 	at := bytes.Index(file, []byte("document-20-"))
 	cleared := file[at-at%pageBytes:][:pageBytes]
@@ -521,7 +521,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 		lost[document(i)] = bytes.Contains(cleared, fmt.Appendf(nil, "document-%02d-", i))
 	}
 	clear(cleared)
-	must(t, os.WriteFile(pathIn(q.dir), file, 0o600))
+	must(t, os.WriteFile(outboxPath(q.dir), file, 0o600))
 	q = open(t, q.dir)
 	got := strings.Fields(q.readDocuments(0))
 	for i := range count {
@@ -531,19 +531,19 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 }
 
 // A directory with the new file's name prevents the first replacement.
-func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
+func TestDamagedFileReplacementIsRetried(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for i := range 40 {
 		q.appendRows(fmt.Sprint(i, " ", strings.Repeat("x", 4096)))
 	}
 	must(t, q.Tidy())
-	file, err := os.ReadFile(pathIn(q.dir))
+	file, err := os.ReadFile(outboxPath(q.dir))
 	must(t, err)
 	const pageBytes = 8192
 	clear(file[pageBytes:]) // the header stays
-	must(t, os.WriteFile(pathIn(q.dir), file, 0o600))
-	obstacle := pathIn(q.dir) + ".new"
+	must(t, os.WriteFile(outboxPath(q.dir), file, 0o600))
+	obstacle := outboxPath(q.dir) + ".new"
 	must(t, os.MkdirAll(filepath.Join(obstacle, "x"), 0o700))
 	row := []outbox.Row{newRow("default", 1, "after the damage")}
 	if _, err := q.Read(0, math.MaxInt64, 1<<30); err == nil {
@@ -595,10 +595,10 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Close())
-	b, err := os.ReadFile(pathIn(q.dir))
+	b, err := os.ReadFile(outboxPath(q.dir))
 	must(t, err)
 	b[63]++ // user_version
-	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
+	must(t, os.WriteFile(outboxPath(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
 		t.Errorf("Open(newer release's file) error = %v, want outbox.ErrNewer", err)
 	}

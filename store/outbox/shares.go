@@ -14,7 +14,7 @@ const reservedShare = 8
 type tenantUsage struct {
 	maxBytes    int64            // largest total row size per tenant; 0 means no limit
 	multiTenant bool             // several tenants share the quota
-	bytesOf     map[string]int64 // row bytes by tenant
+	tenantBytes map[string]int64 // row bytes by tenant
 }
 
 // isEnabled reports whether a limit depends on per-tenant bytes.
@@ -41,14 +41,14 @@ func (s *tenantUsage) add(rows []Row) {
 		return
 	}
 	for i := range rows {
-		s.bytesOf[rows[i].Tenant] += int64(len(rows[i].Document))
+		s.tenantBytes[rows[i].Tenant] += int64(len(rows[i].Document))
 	}
 }
 
 func (s *tenantUsage) remove(sums map[string]int64) {
 	for tenant, n := range sums {
-		if s.bytesOf[tenant] -= n; s.bytesOf[tenant] <= 0 {
-			delete(s.bytesOf, tenant)
+		if s.tenantBytes[tenant] -= n; s.tenantBytes[tenant] <= 0 {
+			delete(s.tenantBytes, tenant)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var largeBytes, allBytes int64
-	for tenant, n := range o.usage.bytesOf {
+	for tenant, n := range o.usage.tenantBytes {
 		allBytes += n
 		if n >= minBytes {
 			largeBytes += n
@@ -91,7 +91,7 @@ func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	if err != nil {
 		return r, classifyError(err)
 	}
-	added, after := map[string]int64{}, maps.Clone(o.usage.bytesOf)
+	added, after := map[string]int64{}, maps.Clone(o.usage.tenantBytes)
 	for i := range rows {
 		n := int64(len(rows[i].Document))
 		used += n

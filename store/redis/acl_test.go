@@ -190,7 +190,7 @@ func TestDataIsCompleteAfterADeniedCommandIsAllowed(t *testing.T) {
 	server, url := startRestricted(t)
 	write := func(prefix, denied string) string {
 		s := openWithShards(t, url+"?prefix=precept:"+prefix, 2)
-		for _, call := range changeCalls()[:addingCalls] {
+		for _, call := range changeCalls()[:addingCallCount] {
 			if denied != "" {
 				server.MustDo(t, "ACL", "SETUSER", "precept", "-"+denied)
 			}

@@ -181,14 +181,14 @@ func (w *Watcher) reportProblem(problem string) {
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Storage.
-func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
+func (b *Bank) Read(ctx context.Context) (bank.Contents, error) {
 	texts, version, err := b.Texts(ctx)
 	for name := range texts {
 		if !bank.IsName(name) { // such as the lesson index
 			delete(texts, name)
 		}
 	}
-	return bank.Reading{Texts: texts, Version: version}, err
+	return bank.Contents{Texts: texts, Version: version}, err
 }
 
 // Commit implements bank.Storage. One script compares the old texts and writes.

@@ -198,7 +198,7 @@ func TestBankMeetsStorageContract(t *testing.T) {
 	})
 }
 
-func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
+func TestWatcherSurvivesCallbackPanic(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())
 	var panics, lessons atomic.Int64

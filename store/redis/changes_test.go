@@ -141,7 +141,7 @@ func newSettlement(n int) []session.Settlement {
 
 // Changes returns the changes since the previous call. The store applies the second settlement although the reply is
 // lost, at once or only after Positions or Counters, and Changes must return this settlement once.
-func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
+func TestChangesIncludeSettlementsWithLostReplies(t *testing.T) {
 	for _, order := range []string{"at once", "after Positions", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
 			server := storetest.StartRedis(t)
@@ -218,11 +218,11 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	}
 }
 
-func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
+func TestStoreDiscardsUnchangedTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}
-	moved := func(follow ...string) map[string]session.Position {
+	readPositions := func(follow ...string) map[string]session.Position {
 		t.Helper()
 		m, err := follower.Positions(t.Context(), follow)
 		if err != nil {
@@ -243,7 +243,7 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	for _, tenant := range tenants {
 		settleSessions(tenant)
 	}
-	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
+	if m := readPositions(); len(m) != 3 || m["a"].Counters == "" {
 		t.Fatalf("first Positions = %v, want all tenants' positions", m)
 	}
 	for _, tenant := range tenants {
@@ -253,7 +253,7 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	}
 	settleSessions("b")
 	settleSessions("c")
-	m := moved("a", "b")
+	m := readPositions("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
 		t.Errorf("Positions(a, b) = %v, want positions for a and b, and an empty position for c", m)
 	}
@@ -263,10 +263,10 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
 		t.Errorf("Changes(b) = %v, %v, want one delta, true", deltas, ok)
 	}
-	if m := moved("a"); len(m) != 1 {
+	if m := readPositions("a"); len(m) != 1 {
 		t.Errorf("Positions(a) = %v, want only a", m)
 	}
-	if m := moved("b"); m["b"].Counters == "" {
+	if m := readPositions("b"); m["b"].Counters == "" {
 		t.Errorf("Positions(b) = %v, want a position for b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {

@@ -16,8 +16,8 @@ const (
 	deleteStep = 200
 	// maxDeleteKeyspaces is the number of keyspaces in one pipeline.
 	maxDeleteKeyspaces = 512
-	// maxKeptKeyspaces limits ExchangeDeleter.keptSince; an entry takes about 200 bytes.
-	maxKeptKeyspaces = 1 << 16
+	// maxKeptSince limits ExchangeDeleter.keptSince; an entry takes about 200 bytes.
+	maxKeptSince = 1 << 16
 )
 
 // ExchangeDeleter deletes the exchanges in old sessions after a consumer group has acknowledged the samples. Only the
@@ -87,7 +87,7 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 			}
 			switch {
 			case oldest == "":
-			case len(keptSince) < maxKeptKeyspaces:
+			case len(keptSince) < maxKeptSince:
 				keptSince[ks.base] = oldest
 			default: // keptSince is full, so the next call must check all keyspaces from this time on
 				from = earlier(from, oldest)

@@ -13,7 +13,7 @@ import (
 )
 
 // DeleteExchanges waits until a consumer group (here lake) has acknowledged the samples.
-func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
+func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
 	if err := s.Write(t.Context(), fullBatch()); err != nil {
@@ -64,7 +64,7 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
 		t.Errorf("Exchanges after DeleteExchanges = %v, %v, want none", list, err)
 	}
-	if err := s.Write(t.Context(), session.Batch{AllSamplesOf: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
+	if err := s.Write(t.Context(), session.Batch{ReplacedSamples: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
@@ -100,7 +100,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 }
 
 // One DeleteExchanges step examines fewer sessions than were last seen at the same time.
-func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
+func TestPurgeHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000
@@ -113,7 +113,7 @@ func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 }
 
 // An exchange is delivered twice if it has overtaken another tenant's backlog.
-func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
+func TestRedeliveryDoesNotRestorePurgedExchange(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	writePurgeable(t, s, testTenant, 0, 1)
@@ -153,7 +153,7 @@ func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 }
 
 // The exchanges of an unsettled session are kept, because the next settlement builds the samples again from them.
-func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
+func TestPurgeKeepsUnsettledExchanges(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	writePurgeable(t, s, testTenant, 0, 1)

@@ -31,10 +31,10 @@ type counterRow struct {
 // lack the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
-		keyspaces := s.keyspacesOf(tenant)
+		keyspaces := s.tenantKeyspaces(tenant)
 		// upTo is the newest settlement in the result, by shard. A shard without counters keeps the one read by
 		// Positions.
-		upTo := s.progress.lastRead(len(keyspaces))
+		settlementsByShard := s.progress.lastRead(len(keyspaces))
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -55,13 +55,13 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			}
 			exact = exact && ok
 			for i, number := range numbers {
-				upTo[i] = parseInt(number)
+				settlementsByShard[i] = parseInt(number)
 			}
 		}
 		if !exact {
-			upTo = nil
+			settlementsByShard = nil
 		}
-		s.recordCounters(tenant, upTo)
+		s.recordCounters(tenant, settlementsByShard)
 		list, err = sums.deltas()
 		return err
 	})

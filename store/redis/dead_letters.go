@@ -71,7 +71,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 				return fmt.Errorf("%w: the mark for a session set aside is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
-			if err := fn(ks.tenantOf(tenant), field[:size]+exchange, value); err != nil {
+			if err := fn(ks.memberTenant(tenant), field[:size]+exchange, value); err != nil {
 				return err
 			}
 		}

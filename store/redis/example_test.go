@@ -19,7 +19,7 @@ func Example() {
 	}
 	defer store.Close() //nolint:errcheck // every write has returned
 
-	id := session.IDOf("acme", session.NamespaceSession, "ci-1")
+	id := session.NamedID("acme", session.NamespaceSession, "ci-1")
 	now := time.Now()
 	err = store.Write(ctx, session.Batch{
 		Rows: []session.Row{{Tenant: "acme", ID: id, Started: now, Seen: now, Data: []byte(`{"turns":1}`)}},

@@ -187,7 +187,7 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 
 // A server regularly calls Stats and PurgeParked. PurgeParked deletes old feedback on unknown sessions (parked
 // feedback).
-func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
+func TestRegularCallsCostTheSameForManyTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
 	addTenants := func(from, to int) {

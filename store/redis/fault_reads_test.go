@@ -36,9 +36,9 @@ func readCall(name string, do func(ctx context.Context, s *redis.Store) (any, er
 	return storeCall{name: name, do: do, reads: true}
 }
 
-func anyResult(a any, err error) (any, error) { return a, err }
+func wrapResult(a any, err error) (any, error) { return a, err }
 
-func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
+func wrapTwoResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
 // fullBatch returns a batch with all kinds of values in two tenants, and a run row.
 func fullBatch() session.Batch {
@@ -63,7 +63,7 @@ func fullBatch() session.Batch {
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
 	b.Echoes = []session.Echo{{Tenant: testTenant, Key: 7, ID: sessionID(1), At: atSecond(1)}, {Tenant: "other", Key: 7, ID: sessionID(2), At: atSecond(2)}}
 	b.Samples = []session.StoredSample{{Tenant: testTenant, Agent: "coder", ID: sessionID(1), Sample: sample.Sample{ID: "m1", CreatedAt: atSecond(1)}}}
-	b.AllSamplesOf = []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}
+	b.ReplacedSamples = []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}
 	return b
 }
 
@@ -74,12 +74,12 @@ func newEntry(id string) feedback.Entry {
 func firstSettlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
-		Tenant: testTenant, ID: sessionID(1), Deltas: deltas, FeedbackState: 2, To: session.SettledState{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+		Tenant: testTenant, ID: sessionID(1), Deltas: deltas, FeedbackState: 2, To: session.SettledState{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, AssignmentAtClose: []byte("{}")},
 	}}
 }
 
-// addingCalls is the number of calls at the start of changeCalls that add data.
-const addingCalls = 13
+// addingCallCount is the number of calls at the start of changeCalls that add data.
+const addingCallCount = 13
 
 // changeCalls returns all calls that change the store, in an order in which each call has an effect.
 func changeCalls() []storeCall {
@@ -143,40 +143,44 @@ func changeCalls() []storeCall {
 func readCalls() []storeCall {
 	return []storeCall{
 		readCall("session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.Session(ctx, testTenant, sessionID(1)))
+			return wrapTwoResults(s.Session(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("echo", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.FindEcho(ctx, testTenant, []session.EchoKey{7, 8}))
+			return wrapResult(s.FindEcho(ctx, testTenant, []session.EchoKey{7, 8}))
 		}),
 		readCall("due", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.DueSessions(ctx, atSecond(60), session.Row{}, 10)
 			return sortedIDs(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
 		readCall("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
+			return wrapTwoResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.UnsettledSessions(ctx, 10)) }),
+		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) {
+			return wrapResult(s.UnsettledSessions(ctx, 10))
+		}),
 		readCall("open session feedback", func(ctx context.Context, s *redis.Store) (any, error) {
 			rows, entries, _, err := s.RatedOpenSessions(ctx, testTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
 		readCall("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.AreSettled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
+			return wrapResult(s.AreSettled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
 		}),
 		readCall("applied", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.SettledState(ctx, testTenant, sessionID(1)))
+			return wrapResult(s.SettledState(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Counters(ctx, testTenant)) }),
-		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Maxima(ctx, testTenant)) }),
-		readCall("priors", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Priors(ctx, testTenant)) }),
-		readCall("meta", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Meta(ctx, "salt")) }),
-		readCall("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Tenants(ctx)) }),
+		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.Counters(ctx, testTenant)) }),
+		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.Maxima(ctx, testTenant)) }),
+		readCall("priors", func(ctx context.Context, s *redis.Store) (any, error) {
+			return wrapTwoResults(s.Priors(ctx, testTenant))
+		}),
+		readCall("meta", func(ctx context.Context, s *redis.Store) (any, error) { return wrapTwoResults(s.Meta(ctx, "salt")) }),
+		readCall("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.Tenants(ctx)) }),
 		readCall("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Exchanges(ctx, testTenant, sessionID(1))
 			return sortedIDs(list, func(x sample.Exchange) string { return x.ID }), err
 		}),
 		readCall("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.SampleSession(ctx, testTenant, "m1"))
+			return wrapTwoResults(s.SampleSession(ctx, testTenant, "m1"))
 		}),
 		readCall("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []session.StoredSample
@@ -204,17 +208,17 @@ func readCalls() []storeCall {
 			list, _, err := s.DeadLetters(ctx, 10)
 			return sortedIDs(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
-		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.CountUnsampled(ctx)) }),
+		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.CountUnsampled(ctx)) }),
 		readCall("stats", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Stats(ctx)
 			delete(m, "bytes")
 			return m, err
 		}),
 		readCall("session note", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.SessionNote(ctx, testTenant, sessionID(1)))
+			return wrapResult(s.SessionNote(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("note", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.TenantNote(ctx, testTenant, "n"))
+			return wrapResult(s.TenantNote(ctx, testTenant, "n"))
 		}),
 		readCall("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
@@ -222,22 +226,22 @@ func readCalls() []storeCall {
 			return list, err
 		}),
 		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.OptOutMark(ctx, sessionID(5)))
+			return wrapTwoResults(s.OptOutMark(ctx, sessionID(5)))
 		}),
 		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Positions(ctx, []string{testTenant})
 			return m[testTenant].Counters, err
 		}),
 		readCall("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.Consultations(ctx, []string{"a", "b"}))
+			return wrapResult(s.Consultations(ctx, []string{"a", "b"}))
 		}),
-		readCall("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Epoch(ctx)) }),
+		readCall("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.Epoch(ctx)) }),
 	}
 }
 
-func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
+func sortedIDs[T any](list []T, getID func(T) string) (out []string) {
 	for i := range list {
-		out = append(out, idOf(list[i]))
+		out = append(out, getID(list[i]))
 	}
 	slices.Sort(out)
 	return out
@@ -312,10 +316,10 @@ func faults() map[fault]error {
 }
 
 // The test repeats each read with a fault at a different command.
-func TestFaultAtEachCommandOfARead(t *testing.T) {
+func TestFaultAtEachReadCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")
-	for _, call := range changeCalls()[:addingCalls] {
+	for _, call := range changeCalls()[:addingCallCount] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Fatalf("call %s: %v", call.name, err)
 		}

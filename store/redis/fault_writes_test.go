@@ -17,7 +17,7 @@ import (
 
 // The test repeats each write with a fault at a different command. After a second call, the data is the same as after
 // a write without a fault.
-func TestFaultAtEachCommandOfAWrite(t *testing.T) {
+func TestFaultAtEachWriteCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	for n, call := range changeCalls() {
 		want := ""
@@ -72,7 +72,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 		}
 	}
-	const before, after = 7, addingCalls // calls before the first and before the second migration
+	const before, after = 7, addingCallCount // calls before the first and before the second migration
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
 	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)

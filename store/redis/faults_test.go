@@ -171,7 +171,7 @@ func TestPausedServerIsUnavailable(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-func TestServerThatNeverRespondsIsUnavailable(t *testing.T) {
+func TestSilentServerIsUnavailable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 }
 
 // A retry would not help, so the error is not ErrUnavailable.
-func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
+func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
@@ -348,7 +348,7 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	}
 }
 
-func TestErrorOfAnUnfitAddressNamesTheRemedy(t *testing.T) {
+func TestUnfitAddressErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--databases", "1", "--rename-command", "EVALSHA", "")
 	secrets := storetest.NewTLSFiles(t)

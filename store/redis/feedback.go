@@ -157,7 +157,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []sessio
 			}
 			remaining, found[ks] = true, members[1:]
 			if m := members[0]; len(m) >= size {
-				list = append(list, session.UnsettledSession{Tenant: ks.tenantOf(m[size:]), ID: idFromBytes(m)})
+				list = append(list, session.UnsettledSession{Tenant: ks.memberTenant(m[size:]), ID: idFromBytes(m)})
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 // limit.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
-		keyspaces, sequences := s.keyspacesOf(tenant), parseSequences(after)
+		keyspaces, sequences := s.tenantKeyspaces(tenant), parseSequences(after)
 		latest, err := s.newestFeedback(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -322,7 +322,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	if err != nil {
 		return fmt.Errorf("redis: park: %w", err)
 	}
-	k, n := echoBytes(key), 0
+	k, n := encodeEchoKey(key), 0
 	err = s.withTenants(ctx, "park", []string{tenant}, func(c client) error {
 		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.options.MaxParked, s.options.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), timeScore(e.At), v).Int()
 		return err
@@ -335,7 +335,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 
 // ParkedEntry returns the entry with the given id parked under a key.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
-	name := "p:" + hex.EncodeToString([]byte(echoBytes(key)))
+	name := "p:" + hex.EncodeToString([]byte(encodeEchoKey(key)))
 	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
@@ -355,13 +355,13 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 		}
 		keys := slices.Sorted(maps.Keys(sessions))
 		parked, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, s.key(location, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
+			return p.HGetAll(ctx, s.key(location, "p:"+hex.EncodeToString([]byte(encodeEchoKey(k)))))
 		})
 		if err != nil {
 			return err
 		}
 		for i, k := range keys {
-			b, id := echoBytes(k), sessions[k]
+			b, id := encodeEchoKey(k), sessions[k]
 			for field, value := range parked[i].Val() {
 				entryScore := "0"
 				if e, err := unpackEntry(value); err == nil {

@@ -32,8 +32,8 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 		if err := readPipeline(ctx, pipe); err != nil {
 			return "", err
 		}
-		runs, err := s.readInfoField(ctx, c, "server", "run_id")
-		return hashEpoch(mark.Val(), runs), err
+		runIDs, err := s.readInfoField(ctx, c, "server", "run_id")
+		return hashEpoch(mark.Val(), runIDs), err
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
@@ -45,9 +45,9 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 }
 
 // hashEpoch returns a hash of the mark and the servers' run ids. The order of the run ids does not matter.
-func hashEpoch(mark string, runs []string) string {
-	slices.Sort(runs)
-	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
+func hashEpoch(mark string, runIDs []string) string {
+	slices.Sort(runIDs)
+	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runIDs, " ")))
 	return hex.EncodeToString(sum[:12])
 }
 
@@ -120,7 +120,7 @@ func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)
-		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), formatMillis(optOutTTL))
+		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), durationMillis(optOutTTL))
 	}
 	return s.writePlan(ctx, "opt out", p)
 }

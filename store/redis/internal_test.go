@@ -100,7 +100,7 @@ func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 }
 
 // A damaged value belongs to one tenant, and must not block other tenants.
-func TestDamagedValueDoesNotMeanThatRedisIsUnavailable(t *testing.T) {
+func TestDamagedValueIsNotAnOutage(t *testing.T) {
 	for _, text := range []string{
 		"ERR hash value is not an integer script: 5a, on @user_script:3.",
 		"ERR value is not a valid float",
@@ -133,7 +133,7 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 	})
 }
 
-func TestKeysContainHashOfTenantName(t *testing.T) {
+func TestKeysContainTenantNameHash(t *testing.T) {
 	s := &Store{prefix: "precept", tags: shardTags()}
 	s.shards.Store(maxShards)
 	seen := map[string]string{}

@@ -60,7 +60,7 @@ func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, e
 	p := newPlan("unindex")
 	for member, entries := range entryLists {
 		for ; len(entries) >= entry && len(member) >= size; entries = entries[entry:] {
-			p.add(indexLocation(ks.tenantOf(member[size:]), entries[1:entry]), entries[:1], entries[1:entry], member[:size])
+			p.add(indexLocation(ks.memberTenant(member[size:]), entries[1:entry]), entries[:1], entries[1:entry], member[:size])
 		}
 	}
 	if len(entryLists) == 0 {
@@ -98,7 +98,7 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 // ForgetTenant deletes all sessions of a tenant, as Forget does, with the tenant's notes and parked feedback. It
 // returns the number of sessions. The tenant's name and counters stay. After an error, repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
-	all := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
+	all := func(context.Context, client) ([]keyspace, error) { return s.tenantKeyspaces(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {

@@ -39,7 +39,7 @@ func encodeOrdered(n int64) string {
 
 func decodeOrdered(b string) int64 { return int64(binary.BigEndian.Uint64([]byte(b)) ^ 1<<63) }
 
-func echoBytes(k session.EchoKey) string {
+func encodeEchoKey(k session.EchoKey) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(k))
 	return string(b[:])

@@ -102,7 +102,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 }
 
 // The test makes each call as a Redis user with access to only one tenant's keys.
-func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
+func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	fillStore(t, s)

@@ -21,7 +21,7 @@ const (
 // ListSessions returns a page with a tenant's sessions, ordered by first write, newest first unless OldestFirst is set.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
-		keyspaces := s.keyspacesOf(tenant)
+		keyspaces := s.tenantKeyspaces(tenant)
 		pages, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
 			if within.OldestFirst {
 				by := &goredis.ZRangeBy{Min: cmp.Or(after, "-inf"), Max: "+inf", Count: int64(count)}
@@ -35,7 +35,7 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, within session.
 		}
 		lists := make([][]ref, len(pages))
 		for i, page := range pages {
-			lists[i] = orderRefs(tenant, page.Val())
+			lists[i] = sessionOrderRefs(tenant, page.Val())
 		}
 		compare := compareNewestFirst
 		if within.OldestFirst {
@@ -48,8 +48,8 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, within session.
 
 // ListSamples returns a page with a tenant's samples, ordered by first write, newest first.
 func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
-	return readPage(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
-		keyspaces := s.keyspacesOf(tenant)
+	return readPage(ctx, s, "list samples", within, 2, s.readSamples, func(c client, after string, count int) ([]ref, error) {
+		keyspaces := s.tenantKeyspaces(tenant)
 		pages, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
 			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(after, "+"), "-", int64(count))
 		})

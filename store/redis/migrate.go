@@ -26,12 +26,12 @@ import (
 // Until step 5 the old layout is complete. After a crash the next Migrate continues, and a freeze ends by itself.
 
 const (
-	migrateLease       = 15 * time.Second // lease duration
-	migrateFreeze      = 15 * time.Second // time until a freeze ends, unless it is extended
+	leaseDuration      = 15 * time.Second // lease duration
+	freezeDuration     = 15 * time.Second // time until a freeze ends, unless it is extended
 	migrateChunk       = 64               // sessions copied in one step
 	migrateFreezeBelow = 200              // the store is frozen after a round with fewer changed sessions
-	migrateRounds      = 20               // rounds over changed tenants before the freeze
-	migrateFreezes     = 3                // attempts to freeze the store and to switch
+	maxMigrateRounds   = 20               // rounds over changed tenants before the freeze
+	maxMigrateFreezes  = 3                // attempts to freeze the store and to switch
 	migrateWorkers     = 8                // tenants copied in parallel
 	migratePage        = 500              // list entries read per call
 )
@@ -92,7 +92,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			sizes, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
-				return p.Exists(ctx, s.keyspaceOf(1, tenantLocation(tenant)).base+"seen")
+				return p.Exists(ctx, s.resolveKeyspace(1, tenantLocation(tenant)).base+"seen")
 			})
 			if err != nil {
 				return err
@@ -143,23 +143,25 @@ func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
 // oldKeys returns a tenant's keyspace in the old layout.
 func (m *migrator) oldKeys(tenant string) keyspace {
-	return m.store.keyspaceOf(1, tenantLocation(tenant))
+	return m.store.resolveKeyspace(1, tenantLocation(tenant))
 }
 
 // newKeys returns a location's keyspace in the shards.
-func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
+func (m *migrator) newKeys(loc location) keyspace {
+	return m.store.resolveKeyspace(m.options.Shards, loc)
+}
 
 // renewLease acquires or renews the lease if it is due, and extends the freeze for the frozen tenants.
 func (m *migrator) renewLease(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.store.options.Now()
-	if now.Sub(m.claimedAt) < migrateLease/4 {
+	if now.Sub(m.claimedAt) < leaseDuration/4 {
 		return nil
 	}
-	isOwner, err := m.store.AcquireLease(ctx, "migrate", m.options.Owner, now, migrateLease)
+	isOwner, err := m.store.AcquireLease(ctx, "migrate", m.options.Owner, now, leaseDuration)
 	if err == nil && !isOwner {
-		err = fmt.Errorf("%w: another process migrates the store; wait until it ends, or %v after a crash", ErrBusy, migrateLease)
+		err = fmt.Errorf("%w: another process migrates the store; wait until it ends, or %v after a crash", ErrBusy, leaseDuration)
 	}
 	if err == nil && len(m.frozenTenants) > 0 {
 		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozenTenants...) })
@@ -191,7 +193,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	if err == nil {
 		err = m.store.do(ctx, "migrate", func(c client) error { return m.copyOptOuts(ctx, c) })
 	}
-	for round := 0; err == nil && round < migrateRounds; round++ {
+	for round := 0; err == nil && round < maxMigrateRounds; round++ {
 		before := m.sessions.Load()
 		if err = m.copyChangedTenants(ctx); round > 0 && m.sessions.Load()-before < migrateFreezeBelow {
 			break
@@ -200,7 +202,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	if err != nil {
 		return 0, 0, err
 	}
-	for range migrateFreezes {
+	for range maxMigrateFreezes {
 		var names []string
 		started := m.store.options.Now()
 		if names, err = m.freeze(ctx); err == nil {

@@ -78,7 +78,7 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 	}
 	pipe := c.Pipeline()
 	pipe.Set(ctx, base+"t", movedMark, 0)
-	home := m.store.keyspaceOf(m.options.Shards, tenantLocation(tenant)).base
+	home := m.store.resolveKeyspace(m.options.Shards, tenantLocation(tenant)).base
 	pipe.Del(ctx, home+"movingsums")
 	pipe.Del(ctx, home+"movingaside")
 	_, err = pipe.Exec(ctx)

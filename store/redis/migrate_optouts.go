@@ -78,7 +78,7 @@ func (m *migrator) copyMarks(ctx context.Context, c client, names []string) erro
 			if !ok || err != nil || ttls[i].Val() <= 0 || len(raw) != len(session.ID{}) { // expired
 				continue
 			}
-			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, formatMillis(ttls[i].Val()))
+			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, durationMillis(ttls[i].Val()))
 		}
 	}
 	return m.store.runPlan(ctx, c, p)

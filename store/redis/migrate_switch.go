@@ -8,11 +8,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// freeze stops the writes in the old layout for migrateFreeze, and returns all tenants. Registering tenants is frozen
+// freeze stops the writes in the old layout for freezeDuration, and returns all tenants. Registering tenants is frozen
 // first, so that no tenant is missing.
 func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
-		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, migrateFreeze).Err(); err != nil {
+		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, freezeDuration).Err(); err != nil {
 			return err
 		}
 		if names, err = m.store.readTenants(ctx, c); err != nil {
@@ -20,7 +20,7 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, migrateFreeze)
+				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, freezeDuration)
 			})
 			if err != nil {
 				return err
@@ -63,11 +63,11 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		deadline := now.Add(migrateFreeze / 2) // before the freeze ends; extendFreeze starts a new one
+		deadline := now.Add(freezeDuration / 2) // before the freeze ends; extendFreeze starts a new one
 		if err := m.extendFreeze(ctx, c, names...); err != nil {
 			return err
 		}
-		done, err := m.store.runScript(ctx, c, "switch", m.store.keyspaceOf(m.options.Shards, location{}), m.options.Shards, deadline.UnixMilli()).Int()
+		done, err := m.store.runScript(ctx, c, "switch", m.store.resolveKeyspace(m.options.Shards, location{}), m.options.Shards, deadline.UnixMilli()).Int()
 		if err == nil && done == 0 {
 			err = errFreezeEnded
 		}
@@ -84,7 +84,7 @@ func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) 
 		keys = append(keys, m.oldKeys(tenant).base+"frozen")
 	}
 	for chunk := range slices.Chunk(keys, migratePage) {
-		results, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })
+		results, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, freezeDuration) })
 		if err != nil {
 			return err
 		}

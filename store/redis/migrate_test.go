@@ -33,7 +33,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
-	for _, call := range changeCalls()[:addingCalls] {
+	for _, call := range changeCalls()[:addingCallCount] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Fatalf("call %s: %v", call.name, err)
 		}
@@ -63,7 +63,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done != (redis.MigrateResult{}) {
 		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
 	}
-	for _, call := range changeCalls()[addingCalls:] {
+	for _, call := range changeCalls()[addingCallCount:] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Errorf("%s after the migration: %v", call.name, err)
 		}
@@ -77,10 +77,10 @@ func TestMigrationKeepsAllData(t *testing.T) {
 }
 
 // MigrateOptions.Progress needs no lock, because Migrate never makes two calls at the same time.
-func TestCallsOfProgressDoNotOverlap(t *testing.T) {
+func TestProgressCallsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
-	for _, call := range changeCalls()[:addingCalls] {
+	for _, call := range changeCalls()[:addingCallCount] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Fatalf("call %s: %v", call.name, err)
 		}
@@ -228,10 +228,10 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 	}
 }
 
-func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
+func TestMigrationMovesKeysToShardSlots(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
-	for _, call := range changeCalls()[:addingCalls] {
+	for _, call := range changeCalls()[:addingCallCount] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Fatalf("call %s: %v", call.name, err)
 		}
@@ -245,7 +245,7 @@ func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 	}
 }
 
-func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
+func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	checkLayout := func(s *redis.Store, want redis.Layout) {

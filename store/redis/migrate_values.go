@@ -112,7 +112,7 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	if err != nil || len(earlier)+len(marks) == 0 {
 		return err
 	}
-	listPrefixOf := func(field string) string { return m.newKeys(sessionLocation(tenant, idFromBytes(field))).listPrefix }
+	sessionListPrefix := func(field string) string { return m.newKeys(sessionLocation(tenant, idFromBytes(field))).listPrefix }
 	for field := range marks {
 		if err := c.SAdd(ctx, copiedKey, field).Err(); err != nil {
 			return err
@@ -120,10 +120,10 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	}
 	pipe := c.Pipeline()
 	for _, field := range earlier {
-		pipe.HDel(ctx, listPrefixOf(field)+"aside", field+"\x00"+tenant)
+		pipe.HDel(ctx, sessionListPrefix(field)+"aside", field+"\x00"+tenant)
 	}
 	for field, value := range marks {
-		pipe.HSet(ctx, listPrefixOf(field)+"aside", field+"\x00"+tenant, value)
+		pipe.HSet(ctx, sessionListPrefix(field)+"aside", field+"\x00"+tenant, value)
 	}
 	_, err = pipe.Exec(ctx)
 	return err

@@ -81,7 +81,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 		return nil, err
 	}
 	if s.shards.Load() == 1 {
-		return out, s.movedInOldLayout(ctx, follow, out)
+		return out, s.readOldLayoutPositions(ctx, follow, out)
 	}
 	if s.progress.oldLayoutRead { // from 1<<40, no new position equals a position from the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
@@ -105,9 +105,9 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	return out, err
 }
 
-// movedInOldLayout implements Positions for the old layout, with separate sequence numbers for each tenant. The
+// readOldLayoutPositions implements Positions for the old layout, with separate sequence numbers for each tenant. The
 // caller holds s.progress.mu.
-func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[string]session.Position) error {
+func (s *Store) readOldLayoutPositions(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
 		followed[name] = true

@@ -64,12 +64,12 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
 // with empty data is deleted. A script cannot reach several shards, so all notes are first stored in the tenant's
 // shard, and session notes then move to the sessions' shards. SessionNote finds a session note in both places.
-func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
+func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
-	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {
-		p.add(tenantLoc, "n", "notes", key, string(ofTenant[key]))
+	for _, key := range slices.Sorted(maps.Keys(tenantNotes)) {
+		p.add(tenantLoc, "n", "notes", key, string(tenantNotes[key]))
 	}
-	for id, data := range ofSessions {
+	for id, data := range sessionNotes {
 		p.add(tenantLoc, "n", "jots", string(id[:]), string(data))
 	}
 	if len(p.items) == 0 {
@@ -104,7 +104,7 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 // AcquireLease acquires or renews owner's lease on a piece of work. The Redis server measures the time; stores without
 // a server need the time argument.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
-	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
+	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, durationMillis(ttl))
 	return n > 0, err
 }
 
@@ -118,4 +118,4 @@ func (s *Store) runLockScript(ctx context.Context, args ...any) (int, error) {
 	return doValue(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", location{}, args...).Int() })
 }
 
-func formatMillis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
+func durationMillis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

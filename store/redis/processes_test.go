@@ -101,7 +101,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	}
 }
 
-func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
+func TestKilledProcessCountsNoSessionPartially(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	const sessions = 2000

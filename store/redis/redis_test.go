@@ -71,9 +71,9 @@ func TestStoreContractWithOneShard(t *testing.T) {
 
 // A store keeps the shard count with which it was created. A store from an earlier release keeps one shard for each
 // tenant.
-func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
+func TestShardCountIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
-	shardsOf := func(prefix string, s *redis.Store) string {
+	readShardCount := func(prefix string, s *redis.Store) string {
 		t.Helper()
 		if _, err := s.Tenants(t.Context()); err != nil {
 			t.Fatal(err)
@@ -81,17 +81,17 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		return fmt.Sprint(server.MustDo(t, "GET", prefix+":{precept}:shards"))
 	}
 	server.MustDo(t, "SADD", "old:{precept}:tenants", testTenant)
-	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
+	if n := readShardCount("old", open(t, server.URL()+"?prefix=old")); n != "1" {
 		t.Errorf("earlier release's store: %s shards, want 1", n)
 	}
-	if n := shardsOf("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
+	if n := readShardCount("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
 		t.Errorf("store created with 4 shards: %s shards, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
-	if n := shardsOf("new", s); n != "256" {
+	if n := readShardCount("new", s); n != "256" {
 		t.Errorf("new store: %s shards, want 256", n)
 	}
-	if n := shardsOf("four", open(t, server.URL()+"?prefix=four")); n != "4" {
+	if n := readShardCount("four", open(t, server.URL()+"?prefix=four")); n != "4" {
 		t.Errorf("another replica: %s shards, want 4", n)
 	}
 	server.MustDo(t, "DEL", "four:{precept}:shards")

@@ -11,12 +11,12 @@ import (
 )
 
 // Readmit makes sessions due that an earlier release closed without a settlement (the final count).
-func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
+func TestReadmitReopensUnsettledSessions(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
 	row := func(n int, data string, closed bool) session.Row {
 		return session.Row{
-			Tenant: "t", ID: session.IDOf("t", session.NamespaceSession, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
+			Tenant: "t", ID: session.NamedID("t", session.NamespaceSession, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
 		}
 	}
 	const lost = 450 // more sessions than fit on one page
@@ -58,7 +58,7 @@ func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	}
 }
 
-func TestReadmitDeletesOldStreamOfExchanges(t *testing.T) {
+func TestReadmitDeletesOldExchangeStream(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
 	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {

@@ -134,7 +134,7 @@ func (p *plan) splitCalls(s *Store) {
 		loc.hash = byte(int(loc.hash) % n) //nolint:gosec // below 256
 		k := lastCalls[loc]
 		if k == nil || len(k.itemIndexes) >= maxCallItems || k.bytes+size > maxCallBytes && k.bytes > 0 {
-			k = &call{keyspace: s.keyspaceOf(n, loc)}
+			k = &call{keyspace: s.resolveKeyspace(n, loc)}
 			k.args = append(k.args, k.keyspace.tenantArg)
 			p.calls = append(p.calls, k)
 			lastCalls[loc] = k

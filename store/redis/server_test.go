@@ -123,7 +123,7 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
+func TestOversizedWriteFails(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openWithLongTimeout(t, server.URL())
 	large := newBatch(1)

@@ -52,7 +52,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	}
 	err := s.lookUp(ctx, "echoes", func(c client) error {
 		values, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
-			b := echoBytes(k)
+			b := encodeEchoKey(k)
 			return p.HGet(ctx, s.keyspace(indexLocation(tenant, b)).bucket("e", b), b)
 		})
 		for i := range values {
@@ -155,7 +155,7 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 			if len(m) < dueHeadSize {
 				continue
 			}
-			ref = sessionRef{ks.tenantOf(m[dueHeadSize:]), idFromBytes(m[8:dueHeadSize]), decodeOrdered(m[:8])}
+			ref = sessionRef{ks.memberTenant(m[dueHeadSize:]), idFromBytes(m[8:dueHeadSize]), decodeOrdered(m[:8])}
 			if compareRefs(ref, last) > 0 {
 				list = append(list, ref)
 			}

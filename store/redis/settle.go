@@ -30,7 +30,7 @@ func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeSettledState converts the same bits back
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
-	return string(append(b, a.Frozen...))
+	return string(append(b, a.AssignmentAtClose...))
 }
 
 func decodeSettledState(text string) (a session.SettledState, err error) {
@@ -40,7 +40,7 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	}
 	b := []byte(rest)
 	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // packSettledState has converted the same bits
-	a.Reward, a.Frozen = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
+	a.Reward, a.AssignmentAtClose = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
 	return a, nil
 }
 

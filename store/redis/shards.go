@@ -87,9 +87,9 @@ type keyspace struct {
 }
 
 // keyspace returns a location's keyspace. Call it inside do or lookUp, which read the shard count.
-func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
+func (s *Store) keyspace(loc location) keyspace { return s.resolveKeyspace(int(s.shards.Load()), loc) }
 
-func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
+func (s *Store) resolveKeyspace(shardCount int, loc location) keyspace {
 	switch {
 	case loc.kind == commonKeys || loc.kind == shardKeys && shardCount == 1:
 		base := s.commonKey("")
@@ -122,7 +122,7 @@ func (s *Store) shardListPrefix(shardCount, shard int) string {
 
 func (s *Store) key(loc location, name string) string { return s.keyspace(loc).base + name }
 
-func (s *Store) keyspacesOf(tenant string) []keyspace {
+func (s *Store) tenantKeyspaces(tenant string) []keyspace {
 	n := int(s.shards.Load())
 	keyspaces := make([]keyspace, n)
 	for i := range keyspaces {
@@ -141,7 +141,7 @@ func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error
 		}
 		return keyspaces, nil
 	}
-	return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
+	return s.keyspacesPerTenant(ctx, c, s.tenantKeyspaces)
 }
 
 // parkedKeyspaces returns the keyspaces of tenants with parked feedback, or in the old layout of all tenants.
@@ -149,10 +149,10 @@ func (s *Store) parkedKeyspaces(ctx context.Context, c client) ([]keyspace, erro
 	return s.keyspacesInList(ctx, c, "parked")
 }
 
-func (s *Store) keyspacesPerTenant(ctx context.Context, c client, keyspacesOf func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
+func (s *Store) keyspacesPerTenant(ctx context.Context, c client, perTenant func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
 	names, err := s.readTenants(ctx, c)
 	for _, name := range names {
-		keyspaces = append(keyspaces, keyspacesOf(name)...)
+		keyspaces = append(keyspaces, perTenant(name)...)
 	}
 	return keyspaces, err
 }
@@ -167,7 +167,7 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	keyspaces := make([][]keyspace, len(names))
 	if s.shards.Load() == 1 {
 		for i, name := range names {
-			keyspaces[i] = s.keyspacesOf(name)
+			keyspaces[i] = s.tenantKeyspaces(name)
 		}
 		return keyspaces, nil
 	}
@@ -192,7 +192,7 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 // for all tenants.
 func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
-		return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
+		return s.keyspacesPerTenant(ctx, c, s.tenantKeyspaces)
 	}
 	lists, err := s.shardKeyspaces(ctx, c)
 	if err != nil {
@@ -212,9 +212,9 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant for a list member. In a shard the tenant is the member's end (rest), in the old layout
-// the list belongs to a tenant.
-func (k keyspace) tenantOf(rest string) string {
+// memberTenant returns the tenant for a list member. In a shard the tenant is the member's end (rest), in the old
+// layout the list belongs to a tenant.
+func (k keyspace) memberTenant(rest string) string {
 	if k.base == "" {
 		return rest
 	}

@@ -140,14 +140,14 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 		if err != nil {
 			return err
 		}
-		for _, ofTenant := range keyspaces {
-			if len(group)+len(ofTenant) > maxWalkKeyspaces && len(group) > 0 {
+		for _, tenantKeyspaces := range keyspaces {
+			if len(group)+len(tenantKeyspaces) > maxWalkKeyspaces && len(group) > 0 {
 				if err := w.walkGroup(ctx, group, from, to, fn); err != nil {
 					return err
 				}
 				group = nil
 			}
-			group = append(group, ofTenant...)
+			group = append(group, tenantKeyspaces...)
 		}
 	}
 	return w.walkGroup(ctx, group, from, to, fn)
@@ -243,7 +243,7 @@ const deletedAt = math.MinInt64
 // from fn ends the call.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
-		store: s, op: "walk over samples", readValues: s.sampleDocs,
+		store: s, op: "walk over samples", readValues: s.readSamples,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
 			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
@@ -272,7 +272,7 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	return refs
 }
 
-func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
+func (s *Store) readSamples(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
 	docs, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
@@ -305,7 +305,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 			}
 			var all []ref
 			for i := range pages {
-				all = append(all, orderRefs(cursors[i].keyspace.tenant, pages[i].Val())...)
+				all = append(all, sessionOrderRefs(cursors[i].keyspace.tenant, pages[i].Val())...)
 			}
 			if err := s.readStarts(ctx, c, all); err != nil {
 				return err
@@ -320,7 +320,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	return w.walk(ctx, tenant, since, until, func(l session.ListedSession) error { return fn(l.Row, l.SettledState) })
 }
 
-func orderRefs(tenant string, list []goredis.Z) []ref {
+func sessionOrderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
 		id, _ := z.Member.(string)

@@ -164,11 +164,11 @@ func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, ki
 	if enc.indexLists[ref] == nil {
 		enc.indexLists[ref] = &indexEntries{at: at}
 	}
-	listKind := kind // kind in the session's own list of entries: "e" for an echo key, "m" for a sample id
+	entryKind := kind // kind in the session's own list of entries: "e" for an echo key, "m" for a sample id
 	if kind == "i" {
-		listKind = "m"
+		entryKind = "m"
 	}
-	enc.indexLists[ref].entries = append(enc.indexLists[ref].entries, listKind+key...)
+	enc.indexLists[ref].entries = append(enc.indexLists[ref].entries, entryKind+key...)
 }
 
 func (enc *batchEncoder) encode(b *session.Batch) error {
@@ -186,7 +186,7 @@ func (enc *batchEncoder) encode(b *session.Batch) error {
 	}
 	for i := range b.Echoes {
 		e := &b.Echoes[i]
-		enc.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), encodeOrdered(micros(e.At)))
+		enc.addIndex(e.Tenant, e.ID, e.At, "e", encodeEchoKey(e.Key), encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Exchanges {
 		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
@@ -224,16 +224,16 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session in b.AllSamplesOf. The operation deletes stored samples missing
-// in the batch.
+// addSampleDeletions adds an operation for each session in b.ReplacedSamples. The operation deletes stored samples
+// missing in the batch.
 func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
-	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
+	sampleIDs := make(map[session.Ref][]any, len(b.ReplacedSamples))
 	for i := range b.Samples {
 		m := &b.Samples[i]
 		ref := session.Ref{Tenant: m.Tenant, ID: m.ID}
 		sampleIDs[ref] = append(sampleIDs[ref], m.Sample.ID)
 	}
-	for _, ref := range b.AllSamplesOf {
+	for _, ref := range b.ReplacedSamples {
 		enc.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(sampleIDs[ref]))}, sampleIDs[ref]...)...)
 	}
 }

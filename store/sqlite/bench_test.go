@@ -212,7 +212,7 @@ func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
 		n++
-		steps[i] = session.Settlement{Tenant: "default", ID: benchID(n), To: session.SettledState{Rewarded: true, Reward: 1, Frozen: make([]byte, 1500)}}
+		steps[i] = session.Settlement{Tenant: "default", ID: benchID(n), To: session.SettledState{Rewarded: true, Reward: 1, AssignmentAtClose: make([]byte, 1500)}}
 		for l := range 6 {
 			arm := fmt.Sprintf("a-lesson-of-some-name-%d@0123456789ab", (n*7+l*131)%lessons)
 			for f := range 14 {

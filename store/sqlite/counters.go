@@ -15,15 +15,15 @@ import (
 // settledColumns are the columns for a session.SettledState. The column "told" has the field Rewarded.
 const settledColumns = "version, told, reward, tier, frozen"
 
-// settledDest returns the variables for settledColumns. The columns are NULL for a session that was never settled.
-func settledDest(a *session.SettledState) []any {
-	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
+// settledPointers returns the variables for settledColumns. The columns are NULL for a session that was never settled.
+func settledPointers(a *session.SettledState) []any {
+	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.AssignmentAtClose}
 }
 
 // SettledState returns a session's settled state; the zero value means never settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
-		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledDest(&a)...)
+		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledPointers(&a)...)
 		return a
 	})
 }
@@ -61,7 +61,7 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	}
 	state := step.To
 	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+settledColumns+") VALUES(?, ?, ?, ?, ?, ?)",
-		sid, step.From+1, state.Rewarded, state.Reward, state.Tier, notNull(state.Frozen))
+		sid, step.From+1, state.Rewarded, state.Reward, state.Tier, notNull(state.AssignmentAtClose))
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}

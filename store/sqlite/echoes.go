@@ -38,18 +38,18 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		if tenantNumber == 0 {
 			return found
 		}
-		keyOf := make(map[int64]session.EchoKey, len(keys))
+		keyByHash := make(map[int64]session.EchoKey, len(keys))
 		for _, k := range keys {
-			keyOf[echoKey(tenantNumber, k)] = k
+			keyByHash[echoKey(tenantNumber, k)] = k
 		}
 		for r := range c.query(`WITH RECURSIVE g(gen) AS (SELECT min(gen) FROM echoes
 			  UNION ALL SELECT (SELECT min(gen) FROM echoes WHERE gen > g.gen) FROM g WHERE gen IS NOT NULL)
 			SELECT e.k, s.id FROM g CROSS JOIN json_each(?) j CROSS JOIN echoes e ON e.gen = g.gen AND e.k = j.value
-			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, encodeNumbers(slices.Collect(maps.Keys(keyOf))), tenantNumber) {
+			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, encodeNumbers(slices.Collect(maps.Keys(keyByHash))), tenantNumber) {
 			var stored int64
 			var id session.ID
 			r.scan(&stored, &id)
-			k := keyOf[stored]
+			k := keyByHash[stored]
 			if ids := found[k]; len(ids) < maxEchoesPerKey && !slices.Contains(ids, id) {
 				found[k] = append(ids, id)
 			}

@@ -67,7 +67,7 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
+func TestFindEchoMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by seed
@@ -131,7 +131,7 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
-func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
+func TestForgetKeepsOtherSessionsEchoes(t *testing.T) {
 	const sessions, perSession = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
@@ -168,7 +168,7 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openStore(t, path), m, keys)
 }
 
-func TestNumberOfEchoesIsLimited(t *testing.T) {
+func TestEchoCountIsLimited(t *testing.T) {
 	const everywhere, perBatch = 1 << 50, maxEchoesPerKey + 2
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range maxGenerations + 5 {

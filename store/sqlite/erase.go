@@ -133,7 +133,7 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err
 	return n, s.checkpoint(uncancelled, false)
 }
 
-type candidates struct {
+type purgeCandidates struct {
 	list       []storedSession
 	lastSID    int64 // last session read
 	youngCount int   // consecutive young sessions up to lastSID
@@ -142,8 +142,8 @@ type candidates struct {
 
 // findOldSessions returns up to deleteChunk sessions last seen before a time, in number order, starting after number
 // after.
-func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
-	return read(ctx, s, func(c *conn) (p candidates) {
+func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (purgeCandidates, error) {
+	return read(ctx, s, func(c *conn) (p purgeCandidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
 			var v storedSession
 			var started, seen int64

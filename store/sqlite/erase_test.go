@@ -39,7 +39,7 @@ func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 		err = s.Park(t.Context(), tenant, session.EchoKey(n+100_000), feedback.Entry{ID: "p", At: at, Comment: canary})
 	}
 	if err == nil {
-		_, err = s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: id, To: session.SettledState{Frozen: []byte(canary)}}})
+		_, err = s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: id, To: session.SettledState{AssignmentAtClose: []byte(canary)}}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	checkEchoes(openStore(t, path))
 }
 
-func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
+func TestRetentionStopsAfterOneStepWhenContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*deleteChunk + 7
 	var b session.Batch

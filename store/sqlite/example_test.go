@@ -27,7 +27,7 @@ func Example() {
 	}
 	defer store.Close() //nolint:errcheck // every write has returned
 
-	id := session.IDOf("acme", session.NamespaceSession, "ci-1")
+	id := session.NamedID("acme", session.NamespaceSession, "ci-1")
 	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	err = store.Write(ctx, session.Batch{
 		Rows:   []session.Row{{Tenant: "acme", ID: id, Started: start, Seen: start, Data: []byte(`{"turns":1}`)}},

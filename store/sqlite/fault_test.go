@@ -90,7 +90,7 @@ func TestWriteWaitsForTheLock(t *testing.T) {
 	}
 }
 
-func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
+func TestOpenReturnsErrBusyForExclusivelyLockedDatabase(t *testing.T) {
 	path := dbPath(t)
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 	checkErrorText(t, err, "close the program that has the file open")
 }
 
-func TestWaitingWriterReturnsWhenItsContextEnds(t *testing.T) {
+func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
 	p := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
@@ -162,7 +162,7 @@ func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	}
 }
 
-func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
+func TestReadOnlyOpenRefusesOlderStore(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	mustWrite(t, s, rowBatch(1))
@@ -179,7 +179,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	}
 }
 
-func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
+func TestDirectoryLockIsReleasedWhenProcessEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startProcess(t, "lock", dir)
 	if line := p.readLine(t); line != "held" {
@@ -300,7 +300,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	parkUntilFull("too late", 1)
 }
 
-func TestReopenedStoreKeepsItsData(t *testing.T) {
+func TestReopenedStoreKeepsData(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	mustWrite(t, s, session.Batch{

@@ -21,9 +21,9 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 		return map[session.ID]int{}, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
-	var result additions
+	var result feedbackChanges
 	err := s.update(ctx, "add feedback", func(t *tx) {
-		result = additions{changed: map[session.ID]int{}}
+		result = feedbackChanges{changed: map[session.ID]int{}}
 		tenantNumber := t.findOrAddTenant(tenant)
 		for _, id := range ids {
 			t.addEntries(sessionKey{tenantNumber, id}, entries[id], &result)
@@ -32,12 +32,12 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return result.result(err)
 }
 
-type additions struct {
+type feedbackChanges struct {
 	changed  map[session.ID]int
 	rejected session.FeedbackFull
 }
 
-func (a *additions) result(err error) (map[session.ID]int, error) {
+func (a *feedbackChanges) result(err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -48,7 +48,7 @@ func (a *additions) result(err error) (map[session.ID]int, error) {
 	}
 }
 
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) {
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *feedbackChanges) {
 	if len(list) == 0 {
 		return
 	}
@@ -213,10 +213,10 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 // room for 2*MaxParked entries. One tenant's share must not exceed the free room, so that no tenant fills it all.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
-	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	tenantCount := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
 	maxPerKey := int64(t.store.options.MaxFeedback)
-	ofKey := t.db.queryInt("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
-	return ofTenant >= 2*int64(t.store.options.MaxParked)-total || ofKey >= maxPerKey
+	keyCount := t.db.queryInt("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
+	return tenantCount >= 2*int64(t.store.options.MaxParked)-total || keyCount >= maxPerKey
 }
 
 // Unpark moves the feedback parked under keys to the sessions with these keys, in one transaction. The results are
@@ -226,9 +226,9 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	if err != nil || len(keys) == 0 {
 		return map[session.ID]int{}, err
 	}
-	var result additions
+	var result feedbackChanges
 	err = s.update(ctx, "join feedback", func(t *tx) {
-		result = additions{changed: map[session.ID]int{}}
+		result = feedbackChanges{changed: map[session.ID]int{}}
 		tenantNumber := t.findOrAddTenant(tenant)
 		for _, k := range keys {
 			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(tenantNumber, k))

@@ -145,7 +145,7 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 }
 
-func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
+func TestReadOnlyOpenRefusesGarbage(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {
 		t.Fatal(err)

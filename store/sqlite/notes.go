@@ -58,13 +58,13 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 
 // WriteNotes writes session notes and tenant notes in one transaction. A missing session's note is dropped, and a
 // tenant note with nil data is deleted.
-func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
+func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
-		for id, data := range ofSessions {
+		for id, data := range sessionNotes {
 			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, tenantNumber)
 		}
-		for key, data := range ofTenant {
+		for key, data := range tenantNotes {
 			if data == nil {
 				t.db.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
 			} else {
@@ -88,7 +88,7 @@ func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.T
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var current lease
-		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a lease that does not decode has no owner
+		_ = json.Unmarshal(t.db.queryBlob(selectMeta, key), &current) // a lease that does not decode has no owner
 		// A lease ending after now+ttl is from before the clock was set back, and invalid.
 		if ok = current.Owner == owner || !current.Until.After(now) || current.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
@@ -104,11 +104,11 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string) error {
 	})
 }
 
-const metaByKey = "SELECT value FROM meta WHERE key = ?"
+const selectMeta = "SELECT value FROM meta WHERE key = ?"
 
 // Meta returns the value stored under a key by InitMeta.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	v, err := read(ctx, s, func(c *conn) []byte { return c.queryBlob(metaByKey, key) })
+	v, err := read(ctx, s, func(c *conn) []byte { return c.queryBlob(selectMeta, key) })
 	return v, v != nil, err
 }
 
@@ -121,7 +121,7 @@ func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte,
 	}
 	err = s.update(ctx, "init meta", func(t *tx) {
 		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
-		stored = t.db.queryBlob(metaByKey, key)
+		stored = t.db.queryBlob(selectMeta, key)
 	})
 	return stored, err
 }

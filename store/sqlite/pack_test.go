@@ -62,7 +62,7 @@ func TestPackRoundTrip(t *testing.T) {
 }
 
 // The packer's dictionary is part of the file format.
-func TestDocumentOfAnEarlierReleaseIsUnpacked(t *testing.T) {
+func TestEarlierReleaseDocumentIsUnpacked(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +
 		`"outcome":"complete","new":[],"new_from":0,"reply":{"text":"Done."},"latency_ms":1,"first_byte_ms":1}`

@@ -109,7 +109,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 			return r
 		}
 		r.last = from
-		r.list, _ = page(c, pageRows, func(c *conn, row row) (m session.StoredSample, bytes int) {
+		r.list, _ = scanPage(c, pageRows, func(c *conn, row row) (m session.StoredSample, bytes int) {
 			bytes = s.scanSample(c, row, &m, &m.Tenant)
 			return m, bytes
 		}, []any{&r.last}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -137,8 +137,8 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 
 // scanListed reads rowColumns and settledColumns, and returns the size in bytes.
 func scanListed(r row, v *session.ListedSession) int {
-	r.scan(append(rowDest(&v.Row), settledDest(&v.SettledState)...)...)
-	return len(v.Row.Data) + len(v.SettledState.Frozen)
+	r.scan(append(rowPointers(&v.Row), settledPointers(&v.SettledState)...)...)
+	return len(v.Row.Data) + len(v.SettledState.AssignmentAtClose)
 }
 
 type walkRange struct {
@@ -179,7 +179,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 			}
 			window := last + walkRows
 			end := c.queryInt(within.lastRowQuery)
-			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, tenantNumber, pageRows)
+			list, more := scanPage(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, tenantNumber, pageRows)
 			if more {
 				return step{list, next.last, true}
 			}
@@ -201,9 +201,9 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 // scanner reads a row, and returns the value and the size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. It copies the last row's first
+// scanPage reads rows until it has maxRows rows or pageBytes bytes; then more is true. It copies the last row's first
 // columns to key.
-func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
+func scanPage[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {
 		r.scan(key...)
@@ -312,7 +312,7 @@ func readPage[T any](ctx context.Context, s *Store, tenant string, within sessio
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (p session.Page[T]) {
 		from, to := (&walkRange{since: within.Since, until: within.Until}).bounds()
 		var last position
-		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, tenantNumber, from, to, after.at, after.rid, maxRows)
+		list, more := scanPage(c, maxRows, scan, []any{&last.at, &last.rid}, query, tenantNumber, from, to, after.at, after.rid, maxRows)
 		p.List = list
 		if more {
 			p.Next = last.String()

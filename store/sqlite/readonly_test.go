@@ -84,7 +84,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesDataDirThatIsAFile(t *testing.T) {
+func TestOpenRefusesFileAsDataDir(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

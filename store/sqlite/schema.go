@@ -89,7 +89,7 @@ CREATE INDEX aside_sid ON aside(sid);
 -- Notes of the distiller on sessions and on tenants.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopenScript, newestIndexes, parkedOfScript, echoesTable}
+`, reopenScript, listIndexes, parkedCountScript, echoesTable}
 }
 
 // reopenScript reopens sessions that an older release closed without settling. Imported sessions are never settled, and
@@ -108,15 +108,15 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newestIndexes adds the indexes for ListSessions and ListSamples. Both grow only at the end, because a session's start
+// listIndexes adds the indexes for ListSessions and ListSamples. Both grow only at the end, because a session's start
 // and a sample's time do not change.
-const newestIndexes = `
+const listIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
-// parkedOfScript adds a table with each tenant's number of parked feedback entries; triggers update the table.
-const parkedOfScript = `
+// parkedCountScript adds a table with each tenant's number of parked feedback entries; triggers update the table.
+const parkedCountScript = `
 CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
 CREATE TRIGGER parked_in AFTER INSERT ON parked BEGIN

@@ -210,7 +210,7 @@ func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unset
 	return ids[0], ids[1], ids[2]
 }
 
-func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
+func TestMigrationReopensUnsettledSession(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openStore(t, path)
@@ -230,7 +230,7 @@ func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 }
 
 // Before schema 4, the newest exchange may be later than the samples. The learner rebuilds unsettled sessions' samples.
-func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
+func TestMigrationFindsLateExchange(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openStore(t, path)

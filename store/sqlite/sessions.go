@@ -27,7 +27,7 @@ type sessionKey struct {
 
 const rowColumns = "s.started, s.seen, s.state = 2, s.id, s.data, s.standin"
 
-func rowDest(r *session.Row) []any {
+func rowPointers(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StartedOffline}
 }
 
@@ -39,7 +39,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	}
 	r, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (r result) {
 		r.row.Tenant = tenant
-		r.found = c.queryRow("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, tenantNumber).scan(rowDest(&r.row)...)
+		r.found = c.queryRow("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, tenantNumber).scan(rowPointers(&r.row)...)
 		return r
 	})
 	if !r.found {
@@ -59,7 +59,7 @@ func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after 
 			WHERE s.state = 1 AND s.started >= ?1 AND s.started < ?2 AND (s.started, s.id, t.name) > (?1, ?3, ?4)
 			ORDER BY s.started, s.id, t.name LIMIT ?5`, after.Started, startedBefore, after.ID, after.Tenant, limit) {
 			var v session.Row
-			r.scan(append(rowDest(&v), &v.Tenant, &v.Exchanges, &v.Unrated)...)
+			r.scan(append(rowPointers(&v), &v.Tenant, &v.Exchanges, &v.Unrated)...)
 			list = append(list, v)
 		}
 		return list
@@ -178,13 +178,13 @@ func (n *tenantNames) add(m map[string]int64) {
 	maps.Copy(n.numbers, m)
 }
 
-const tenantByName = "SELECT id FROM tenants WHERE name = ?"
+const selectTenant = "SELECT id FROM tenants WHERE name = ?"
 
 func (s *Store) tenantNumber(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
 		return id
 	}
-	id := c.queryInt(tenantByName, name)
+	id := c.queryInt(selectTenant, name)
 	if id != 0 {
 		s.tenants.add(map[string]int64{name: id})
 	}
@@ -219,7 +219,7 @@ func (t *tx) tenantNumber(name string) int64 {
 	if id, ok := t.store.tenants.get(name); ok {
 		return id
 	}
-	return t.db.queryInt(tenantByName, name)
+	return t.db.queryInt(selectTenant, name)
 }
 
 // Tenants returns all tenants that have or had stored data, in byte order.

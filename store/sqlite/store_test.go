@@ -171,7 +171,7 @@ func TestPanicRollsBack(t *testing.T) {
 	}
 }
 
-func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
+func TestHangingReadReturnsWhenContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -203,7 +203,7 @@ func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-func TestNumberOfReadersIsLimited(t *testing.T) {
+func TestReaderCountIsLimited(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	release, reading := make(chan struct{}), make(chan struct{})
 	var readers sync.WaitGroup
@@ -229,7 +229,7 @@ func TestNumberOfReadersIsLimited(t *testing.T) {
 	}
 }
 
-func TestExchangesWithDamagedDocumentReturnsErrCorrupt(t *testing.T) {
+func TestDamagedDocumentReturnsErrCorrupt(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(1)}, testID(1), []byte("{"), nil)
@@ -254,7 +254,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 }
 
 // A read waiting for the disk cannot be interrupted and keeps the connection.
-func TestInterruptedReadFreesItsConnection(t *testing.T) {
+func TestInterruptedReadFreesConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})
 	rows := func(query string) func(*conn) int {

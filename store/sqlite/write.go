@@ -14,7 +14,7 @@ import (
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := b.Documents() // encoding is half the work, and needs no write connection
-	var compressed packed
+	var compressed packedDocuments
 	if err == nil {
 		compressed, err = s.pack(&docs)
 	}
@@ -36,13 +36,13 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// deleteStaleSamples deletes all samples in the sessions of b.AllSamplesOf, except the samples in b.
+// deleteStaleSamples deletes all samples in the sessions of b.ReplacedSamples, except the samples in b.
 func (t *tx) deleteStaleSamples(b session.Batch) {
-	if len(b.AllSamplesOf) == 0 {
+	if len(b.ReplacedSamples) == 0 {
 		return
 	}
-	keep := make(map[session.Ref]map[int64]bool, len(b.AllSamplesOf))
-	for _, ref := range b.AllSamplesOf {
+	keep := make(map[session.Ref]map[int64]bool, len(b.ReplacedSamples))
+	for _, ref := range b.ReplacedSamples {
 		keep[ref] = map[int64]bool{}
 	}
 	for i := range b.Samples {
@@ -66,9 +66,9 @@ func (t *tx) deleteStaleSamples(b session.Batch) {
 	}
 }
 
-type packed struct{ exchanges, items, samples [][]byte }
+type packedDocuments struct{ exchanges, items, samples [][]byte }
 
-func (s *Store) pack(d *session.Documents) (p packed, err error) {
+func (s *Store) pack(d *session.Documents) (p packedDocuments, err error) {
 	pack := func(list *[][]byte, doc []byte) {
 		var out []byte
 		if err == nil {

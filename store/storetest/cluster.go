@@ -21,15 +21,15 @@ type Cluster struct {
 	tls   []string // nil means no TLS
 }
 
-// StartCluster starts a Cluster with three nodes; see StartClusterOf.
+// StartCluster starts a Cluster with three nodes; see StartClusterNodes.
 func StartCluster(t *testing.T, args ...string) *Cluster {
 	t.Helper()
-	return StartClusterOf(t, minClusterNodes, args...)
+	return StartClusterNodes(t, minClusterNodes, args...)
 }
 
-// StartClusterOf starts a complete Cluster on free ports, with equal numbers of slots on the nodes. args are
+// StartClusterNodes starts a complete Cluster on free ports, with equal numbers of slots on the nodes. args are
 // configuration options for each node.
-func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
+func StartClusterNodes(t *testing.T, nodes int, args ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nodes, nil, args...)
 }

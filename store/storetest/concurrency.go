@@ -25,13 +25,13 @@ func concurrencyCases() map[string]func(tester, Store) {
 	}
 }
 
-const workers = 8
+const workerCount = 8
 
-// runTogether calls fn in all workers at once, and reports the errors.
-func runTogether(t tester, fn func(worker int) error) {
+// runConcurrently calls fn in all workers at once, and reports the errors.
+func runConcurrently(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
-	for worker := range workers {
+	for worker := range workerCount {
 		wg.Go(func() {
 			if err := fn(worker); err != nil {
 				t.Error(err)
@@ -45,7 +45,7 @@ func runTogether(t tester, fn func(worker int) error) {
 func testReadOwnWrites(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		tenant := fmt.Sprint("t", w%3)
 		for i := range rounds {
 			n := w*1000 + i
@@ -81,12 +81,12 @@ func testReadOwnWrites(t tester, s Store) {
 		return nil
 	})
 	st := stats(t, s)
-	checkEqual(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
+	checkEqual(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workerCount * rounds, workerCount * rounds, workerCount * rounds})
 }
 
 func testConcurrentFirstSettlements(t tester, s Store) {
 	var applied atomic.Int64
-	runTogether(t, func(int) error {
+	runConcurrently(t, func(int) error {
 		for n := range 10 {
 			ok, err := s.Settle(t.Context(), []session.Settlement{settlement(tenantA, n, 0, delta("a@1", "n", 0, 1))})
 			if err != nil {
@@ -110,7 +110,7 @@ func testConcurrentPicks(t tester, s Store) {
 	}); !ok {
 		return // only a shared store's replicas write the same row
 	}
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		for i := range 5 {
 			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunID(tenantA, "ci-1"), atMinute(10))
 			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
@@ -134,14 +134,14 @@ func testConcurrentPicks(t tester, s Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "picks in the run", len(rec.Assignment.Picks), 5*workers)
-	checkEqual(t, "members in the run", rec.Unit.Members, workers)
+	checkEqual(t, "picks in the run", len(rec.Assignment.Picks), 5*workerCount)
+	checkEqual(t, "members in the run", rec.Unit.Members, workerCount)
 }
 
 // testConcurrentSettlements tests that all workers' deltas are counted. Each worker retries a refused settlement from
 // the current version.
 func testConcurrentSettlements(t tester, s Store) {
-	runTogether(t, func(int) error {
+	runConcurrently(t, func(int) error {
 		for {
 			a, err := s.SettledState(t.Context(), tenantA, id(1))
 			if err != nil {
@@ -153,8 +153,8 @@ func testConcurrentSettlements(t tester, s Store) {
 			}
 		}
 	})
-	checkEqual(t, "version", settledState(t, s, tenantA, 1).Version, int64(workers))
-	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
+	checkEqual(t, "version", settledState(t, s, tenantA, 1).Version, int64(workerCount))
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workerCount)})
 }
 
 // testConcurrentJoin tests that concurrent Unpark calls add each parked entry once.
@@ -163,7 +163,7 @@ func testConcurrentJoin(t tester, s Store) {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
 	var joined atomic.Int64
-	runTogether(t, func(int) error {
+	runConcurrently(t, func(int) error {
 		m, err := s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
 		for _, n := range m {
 			joined.Add(int64(n))
@@ -176,7 +176,7 @@ func testConcurrentJoin(t tester, s Store) {
 func testConcurrentInitMeta(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		v, err := s.InitMeta(t.Context(), "salt", []byte{byte(w)})
 		mu.Lock()
 		defer mu.Unlock()
@@ -188,7 +188,7 @@ func testConcurrentInitMeta(t tester, s Store) {
 
 func testConcurrentPutPriors(t tester, s Store) {
 	var accepted atomic.Int64
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		put, err := s.PutPriors(t.Context(), tenantA, 0, []byte{byte(w)})
 		if put {
 			accepted.Add(1)
@@ -199,26 +199,26 @@ func testConcurrentPutPriors(t tester, s Store) {
 }
 
 func testConcurrentRaise(t tester, s Store) {
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		for i := range 10 {
-			if err := s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
+			if err := s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workerCount+w))}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
+	checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workerCount-1)})
 }
 
 func testConcurrentFeedback(t tester, s Store) {
-	runTogether(t, func(w int) error {
+	runConcurrently(t, func(w int) error {
 		for i := range 10 {
-			_, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
+			_, err := s.AddFeedback(t.Context(), tenantA, feedbackFor(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 10+workers)
+	checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 10+workerCount)
 }

@@ -14,7 +14,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange in a settled session is unsampled": testLateExchange,
 		"session with exchanges but no row is due":        testExchangeWithoutRow,
-		"AllSamplesOf replaces a session's samples":       testSamplesReplaced,
+		"ReplacedSamples replaces a session's samples":    testSamplesReplaced,
 		"session set aside is not due":                    testSetAsideIsNotDue,
 		"settled session set aside is not unsettled":      testSetAsideIsNotUnsettled,
 		"exchange set aside leaves a dead letter":         testExchangeSetAside,
@@ -122,18 +122,18 @@ func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	return r
 }
 
-// testSamplesReplaced tests that a batch deletes the earlier samples only of the sessions in AllSamplesOf.
+// testSamplesReplaced tests that a batch deletes the earlier samples only of the sessions in ReplacedSamples.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
-		Samples:      []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
-		AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
+		Samples:         []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
+		ReplacedSamples: []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
 	})
 	checkEqual(t, "tenant A's samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
 	checkEqual(t, "tenant B's samples", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	checkEqual(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession(sample deleted by AllSamplesOf): found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession(sample deleted by ReplacedSamples): found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// ownNamespaces is the environment variable for a test process with separate namespaces.
-const ownNamespaces = "STORETEST_OWN_SPACE"
+// namespaceVariable is the environment variable for a test process with separate namespaces.
+const namespaceVariable = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system with a chosen size.
 type Disk struct{ Dir string }
@@ -31,7 +31,7 @@ func SmallDisk(t *testing.T, size int) *Disk {
 				t.Error("unmount the small disk: ", err)
 			}
 		})
-	case os.Getenv(ownNamespaces) != "":
+	case os.Getenv(namespaceVariable) != "":
 		t.Fatal("mount a small disk: ", err)
 	default:
 		runInOwnNamespaces(t)
@@ -43,7 +43,7 @@ func SmallDisk(t *testing.T, size int) *Disk {
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // the test binary
-	cmd.Env = append(os.Environ(), ownNamespaces+"=1")
+	cmd.Env = append(os.Environ(), namespaceVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},

@@ -93,7 +93,7 @@ func feedbackCases() map[string]func(tester, Store) {
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
-			if added, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
+			if added, err := s.AddFeedback(t.Context(), tenantA, feedbackFor(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
 				t.Errorf("AddFeedback(invalid entry) = %v, %v, want no added entry and an error", added, err)
 			}
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
@@ -104,7 +104,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
 			checkEqual(t, "entries added below the limit", addFeedback(t, s, tenantA, 1, list...), len(list))
-			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
+			m := feedbackFor(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
 			checkEqual(t, "error for entries above the limit", err, error(session.FeedbackFull(1)))
@@ -130,7 +130,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "entries added below the size limit", addFeedback(t, s, tenantA, 1, list...), len(list))
 			checkEqual(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
-				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
+				if _, err := s.AddFeedback(t.Context(), tenantA, feedbackFor(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("AddFeedback(%s above the size limit) error = %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
@@ -138,7 +138,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "entries added after the replacement", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
 		},
 		"calls with a canceled context return errors": func(t tester, s Store) {
-			if _, err := s.AddFeedback(canceledContext(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isContextError(err) {
+			if _, err := s.AddFeedback(canceledContext(t), tenantA, feedbackFor(1, entry("a", 1, 1))); !isContextError(err) {
 				t.Errorf("AddFeedback(canceled context) error = %v, want the context's error", err)
 			}
 			if _, err := s.Feedback(canceledContext(t), tenantA, id(1)); !isContextError(err) {
@@ -264,10 +264,10 @@ func parkingCases() map[string]func(tester, Store) {
 // addFeedback adds feedback to session n, and returns the number of added or changed entries.
 func addFeedback(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
-	return mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
+	return mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, feedbackFor(n, list...)))[id(n)]
 }
 
-func entriesOf(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
+func feedbackFor(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
 

@@ -22,7 +22,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 	later := atMinute(60 * 1000)   // after all sessions in the test
 	runRound := func(n int) {
 		for i := range perRound {
-			writeSessionOfAllKinds(t, s, n*perRound+i, atMinute(60*n))
+			writeFullSession(t, s, n*perRound+i, atMinute(60*n))
 			addOwn(hashedID(n*perRound+i), atMinute(60*n))
 		}
 		if deleted := mustGet[int](t)(s.PurgeSessions(t.Context(), later)); deleted < perRound {
@@ -46,11 +46,11 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 
 // hashedID returns the id of session n, a hash as in production.
 func hashedID(n int) session.ID {
-	return session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint(n))
+	return session.NamedID(tenantA, session.NamespaceSession, fmt.Sprint(n))
 }
 
-// writeSessionOfAllKinds writes a session with every kind of data, including an exchange after the settlement.
-func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
+// writeFullSession writes a session with every kind of data, including an exchange after the settlement.
+func writeFullSession(t tester, s Store, n int, start time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashedID(n)
 	key := session.EchoKey(n) * 0x9e3779b97f4a7c15

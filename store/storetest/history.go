@@ -59,7 +59,7 @@ func testRandomHistory(s Store) func(*rapid.T) {
 }
 
 func (h history) rebuildSamples(n, k int) {
-	b := session.Batch{AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
+	b := session.Batch{ReplacedSamples: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
 	for i := range k {
 		b.Samples = append(b.Samples, storedSample(tenantA, n, h.number*100+n*10+i))
 	}

@@ -77,7 +77,7 @@ func listingCases() map[string]func(tester, Store) {
 		},
 		"session is listed with the settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
-			to := session.SettledState{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
+			to := session.SettledState{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, AssignmentAtClose: []byte(`{"x":1}`)}
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
 			list := listSessions(t, s, tenantA, session.ListRange{Limit: 5}).List
 			checkEqual(t, "settled session's settlement", list[1].SettledState, to)

@@ -75,13 +75,13 @@ func noteCases() map[string]func(tester, Store) {
 func leaseTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
 // writeNotes writes session notes, by session number, and tenant notes, by key. An empty text deletes the note.
-func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {
+func writeNotes(t tester, s Store, tenant string, bySession map[int]string, byKey map[string]string) {
 	t.Helper()
 	sessionNotes, tenantNotes := map[session.ID][]byte{}, map[string][]byte{}
-	for k, v := range ofSessions {
+	for k, v := range bySession {
 		sessionNotes[id(k)] = []byte(v)
 	}
-	for k, v := range ofTenant {
+	for k, v := range byKey {
 		tenantNotes[k] = nil
 		if v != "" {
 			tenantNotes[k] = []byte(v)

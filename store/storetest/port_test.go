@@ -7,7 +7,7 @@ import (
 	"precept/store/storetest"
 )
 
-func TestFreePortIsReservedUntilTheEndOfTheTest(t *testing.T) {
+func TestFreePortIsReservedUntilTestEnds(t *testing.T) {
 	port := ""
 	t.Run("reserved", func(t *testing.T) {
 		port = storetest.FreePort(t)

@@ -145,7 +145,7 @@ func dueSessions(t tester, s Store, before time.Time, after session.Row, limit i
 // testDueUnrated tests that DueSessions reports only sessions without feedback as unrated.
 func testDueUnrated(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 2, 2)}})
-	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, entriesOf(2, entry("a", 1, 1))))
+	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, feedbackFor(2, entry("a", 1, 1))))
 	for _, r := range mustGet[[]session.Row](t)(s.DueSessions(t.Context(), atMinute(9), session.Row{}, 10)) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)

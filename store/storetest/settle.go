@@ -25,7 +25,7 @@ func settleCases() map[string]func(tester, Store) {
 		"counters that return to zero are not listed":        testCountersReturnToZero,
 		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
-				to := session.SettledState{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
+				to := session.SettledState{Rewarded: i%2 == 0, Reward: r, Tier: i, AssignmentAtClose: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: tenantA, ID: id(i), To: to})
 				to.Version = 1
 				checkEqual(t, "settled state", settledState(t, s, tenantA, i), to)
@@ -74,7 +74,7 @@ func settle(t tester, s Store, steps ...session.Settlement) []bool {
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
-		To: session.SettledState{Rewarded: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
+		To: session.SettledState{Rewarded: true, Reward: float64(from), Tier: 1, AssignmentAtClose: fmt.Appendf(nil, "frozen %d", n)},
 	}
 }
 
@@ -101,21 +101,21 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
 
 	// A second entry is corrected before it is settled.
-	session1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
+	onlySession1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
-	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), session1)
+	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), onlySession1)
 	next := settlement(tenantA, 1, 1)
 	next.FeedbackState = feedbackState(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	settle(t, s, next)
-	checkEqual(t, "unsettled after a correction during the settlement", unsettledSessions(t, s), session1)
+	checkEqual(t, "unsettled after a correction during the settlement", unsettledSessions(t, s), onlySession1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	next = settlement(tenantA, 1, 2)
 	next.FeedbackState = feedbackState(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
 	checkEqual(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
-	checkEqual(t, "unsettled after a stale settlement", unsettledSessions(t, s), session1)
+	checkEqual(t, "unsettled after a stale settlement", unsettledSessions(t, s), onlySession1)
 	settle(t, s, next)
 	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettledSessions(t, s)), 0)
 
@@ -135,7 +135,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 func testFirstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
-	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 1, Rewarded: true, Tier: 1, AssignmentAtClose: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !mustSession(t, s, tenantA, 1).Closed {
 		t.Error("the session is open after the first settlement")
@@ -157,7 +157,7 @@ func testStaleSettlement(t tester, s Store) {
 func testConsecutiveSettlements(t tester, s Store) {
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
-	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 2, Rewarded: true, Reward: 1, Tier: 1, AssignmentAtClose: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 

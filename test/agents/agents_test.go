@@ -113,7 +113,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
+	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, RefuseLessons: true}))
 	p := tr.startPrecept(t)
 	tr.ask(loopTask, false)
 	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
@@ -183,7 +183,7 @@ type sandboxedAgent struct {
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
-	tr.box, m.FormatCommand = newSandbox(t, tr.tap.URL), a.format
+	tr.box, m.FormatCommand = newSandbox(t, tr.tap.URL), a.formatReply
 	a.prepare(tr.box)
 	t.Cleanup(tr.saveRecords)
 	return tr
@@ -234,14 +234,14 @@ func (s *sandboxedAgent) requests() []harness.ModelRequest {
 }
 
 func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
-	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
+	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.IsMain })
 }
 
 // requestsByCall returns the main requests, grouped by agent command.
 func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	all, from := s.requests(), 0
 	for _, to := range s.requestsAtEnd {
-		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
+		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.IsMain }))
 		from = to
 	}
 	return out
@@ -256,14 +256,14 @@ func (s *sandboxedAgent) saveRecords() {
 	var b bytes.Buffer
 	for i, a := range s.requests() {
 		s := s.tap.agentRequest(&a)
-		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.Main, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
+		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.IsMain, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
 	}
 	fmt.Fprintf(&b, "OTHERS %q\n", s.model.OtherRequests())
 	for i, out := range s.outputs {
 		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, s.exitCodes[i], out)
 	}
-	how := map[bool]string{true: "direct", false: "through"}[s.tap.currentTarget().String() == s.model.URL]
-	name := fmt.Sprintf("%s-%s-%d-%s.txt", s.agent.name, how, len(s.model.Faults), s.tap.name)
+	mode := map[bool]string{true: "direct", false: "through"}[s.tap.currentTarget().String() == s.model.URL]
+	name := fmt.Sprintf("%s-%s-%d-%s.txt", s.agent.name, mode, len(s.model.Faults), s.tap.name)
 	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
 		s.t.Log(err)
 	}

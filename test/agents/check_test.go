@@ -46,8 +46,8 @@ func requestCounts(calls [][]harness.ModelRequest) (n []int) {
 	return n
 }
 
-// listSent returns the messages or input items in the agent's own request, before precept changed it.
-func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
+// sentItems returns the messages or input items in the agent's own request, before precept changed it.
+func (s *sandboxedAgent) sentItems(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(s.tap.agentRequest(a).body, &sent.Body)
 	return sent.Items()
@@ -65,9 +65,9 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 	for i := 1; i < len(mains); i++ {
 		before, after := &mains[i-1], &mains[i]
 		switch {
-		case extends(before.Items(), after.Items()):
+		case beginsWith(before.Items(), after.Items()):
 			stable++
-		case extends(tr.listSent(before), tr.listSent(after)):
+		case beginsWith(tr.sentItems(before), tr.sentItems(after)):
 			problems = append(problems, fmt.Sprintf("request %d does not begin with request %d's list, although the agent's request does", i, i-1))
 		}
 	}
@@ -128,7 +128,7 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	n := 0
 	var problems []string
 	for _, a := range tr.requests() {
-		if a.Main {
+		if a.IsMain {
 			continue
 		}
 		n++
@@ -183,7 +183,7 @@ func (r *row) checkRestart(tr *sandboxedAgent) {
 		problemUnless(tr.exitCodes[1] == 0, "exit %d: %s", tr.exitCodes[1], tr.outputs[1]),
 		problemUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
 		problemUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		problemUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		problemUnless(!beginsWith(tr.sentItems(&before), tr.sentItems(&after)) || beginsWith(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
@@ -308,7 +308,7 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 func (s *sandboxedAgent) hasCompacted() bool {
 	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {
-		if before, after := s.listSent(&mains[i-1]), s.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
+		if before, after := s.sentItems(&mains[i-1]), s.sentItems(&mains[i]); len(after) <= len(before) && !beginsWith(before, after) {
 			return true
 		}
 	}
@@ -320,7 +320,7 @@ func (r *row) checkRetries(direct, through *sandboxedAgent) {
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "exit %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
 		problemUnless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
-		d, p := direct.reactionTo(f.Name), through.reactionTo(f.Name)
+		d, p := direct.faultReaction(f.Name), through.faultReaction(f.Name)
 		if f.Unfinished {
 			r.set(f.Name, p.kind, append(same, nonEmpty(problemUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind))...)...)
 			continue
@@ -350,8 +350,8 @@ type reaction struct {
 	sameList, sameSession, oneLesson bool
 }
 
-// reactionTo compares the faulted request with the next main request.
-func (s *sandboxedAgent) reactionTo(name string) reaction {
+// faultReaction compares the faulted request with the next main request.
+func (s *sandboxedAgent) faultReaction(name string) reaction {
 	mains := s.mainRequests()
 	faultIndex := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
 	if faultIndex < 0 {
@@ -361,13 +361,13 @@ func (s *sandboxedAgent) reactionTo(name string) reaction {
 		return reaction{kind: agentStopped}
 	}
 	faulted, next := &mains[faultIndex], &mains[faultIndex+1]
-	before, after := s.listSent(faulted), s.listSent(next)
-	if len(before) != len(after) || !extends(before, after) {
+	before, after := s.sentItems(faulted), s.sentItems(next)
+	if len(before) != len(after) || !beginsWith(before, after) {
 		return reaction{kind: requestChanged}
 	}
 	return reaction{
 		kind:        requestRepeated,
-		sameList:    len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
+		sameList:    len(faulted.Items()) == len(next.Items()) && beginsWith(faulted.Items(), next.Items()),
 		sameSession: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session,
 		oneLesson:   strings.Count(next.Raw, taskSlug) == 1,
 	}

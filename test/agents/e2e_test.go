@@ -63,7 +63,7 @@ type clientRun struct {
 	code         int
 	out          string
 	mainRequests []harness.ModelRequest
-	all          []harness.ModelRequest
+	requests     []harness.ModelRequest
 }
 
 func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, env ...string) clientRun {
@@ -74,12 +74,12 @@ func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, en
 	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + baseURL + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + baseURL, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + newProject(t)}, env...)...)
 	before := len(m.GenerationRequests())
 	out, err := c.CombinedOutput()
-	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.GenerationRequests()[before:]}
+	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), requests: m.GenerationRequests()[before:]}
 	if err != nil && res.code < 0 {
 		t.Fatalf("start %v: %v\n%s", argv, err, out)
 	}
-	for _, a := range res.all {
-		if a.Main {
+	for _, a := range res.requests {
+		if a.IsMain {
 			res.mainRequests = append(res.mainRequests, a)
 		}
 	}
@@ -97,7 +97,7 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mainRequests), len(through.mainRequests))
 	}
 	for i := 1; i < len(through.mainRequests); i++ {
-		if !extends(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
+		if !beginsWith(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
 			t.Errorf("request %d does not begin with request %d's list:\n%[4]s\n%[3]s", i, i-1, through.mainRequests[i-1].Raw, through.mainRequests[i].Raw)
 		}
 	}
@@ -107,16 +107,16 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 			t.Errorf("last request: got %q %d times, want once:\n%s", want, n, last)
 		}
 	}
-	for _, a := range through.all {
-		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
+	for _, a := range through.requests {
+		if !a.IsMain && strings.Contains(a.Raw, "Lessons from past experience") {
 			t.Errorf("side request %s has a lesson", a.Raw)
 		}
 	}
 }
 
-// extends reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list
+// beginsWith reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list
 // of one text part.
-func extends(a, b []any) bool {
+func beginsWith(a, b []any) bool {
 	if len(a) > len(b) {
 		return false
 	}

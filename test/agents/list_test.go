@@ -16,12 +16,12 @@ type agent struct {
 	program            string                            // if the program is missing, the row is skipped
 	cannotResume       bool                              // needs a terminal to resume
 	editsWithoutTools  bool                              // the model edits files and calls no tool
-	format             func(command, text string) string // command "" formats the answer
+	formatReply        func(command, text string) string // command "" formats the answer
 	compactMessage     string                            // shortens the history; "" means the agent decides
 	compactsOnOverflow bool                              // shortens the history when the API refuses a request as too long
 	triesWebSocket     bool
 	dropsFailedTurn    bool   // the turn after a failed turn is a new conversation
-	rules              string // rules file name; "" if none
+	rulesFile          string // rulesFile file name; "" if none
 	sendsDeltas        bool   // the provider keeps the history
 }
 
@@ -40,7 +40,7 @@ func agents(home string) []agent {
 
 func openCode(wire, provider string) agent {
 	return agent{
-		name: "opencode-" + wire, rules: "AGENTS.md",
+		name: "opencode-" + wire, rulesFile: "AGENTS.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_SHARE=1")
 			b.writeFile(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
@@ -59,7 +59,7 @@ func openCode(wire, provider string) agent {
 
 func qwen() agent {
 	return agent{
-		name: "qwen", rules: "QWEN.md",
+		name: "qwen", rulesFile: "QWEN.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=mock-model", "OPENAI_BASE_URL="+b.base+"/v1", "QWEN_TELEMETRY_ENABLED=false")
 			b.writeFile(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
@@ -78,7 +78,7 @@ func qwen() agent {
 // pi returns the agent pi for an API. suffix is the part of the path that pi expects in the base URL.
 func pi(wire, api, suffix string) agent {
 	return agent{
-		name: "pi-" + wire, rules: "AGENTS.md", compactsOnOverflow: true,
+		name: "pi-" + wire, rulesFile: "AGENTS.md", compactsOnOverflow: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
 			b.writeFile(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
@@ -98,7 +98,7 @@ func pi(wire, api, suffix string) agent {
 // (builtin). Only the mode default keeps Codex's default model.
 func codex(mode string) agent {
 	return agent{
-		name: "codex-" + mode, rules: "AGENTS.md", triesWebSocket: mode == "builtin",
+		name: "codex-" + mode, rulesFile: "AGENTS.md", triesWebSocket: mode == "builtin",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
@@ -124,7 +124,7 @@ func codex(mode string) agent {
 
 func claude() agent {
 	return agent{
-		name: "claude", rules: "CLAUDE.md", compactMessage: "/compact",
+		name: "claude", rulesFile: "CLAUDE.md", compactMessage: "/compact",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")

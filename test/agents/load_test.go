@@ -46,7 +46,7 @@ func (a *agent) runLoad(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("agent crowd: got exit code %d, output %s, want 0", code, out)
 	}
-	names, seen := tr.sessionsOfCrowd(t)
+	names, seen := tr.crowdSessions(t)
 	got := counters(t, p)
 	for name, want := range map[string]int{
 		"precept_sessions_total": crowdSize, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
@@ -66,9 +66,9 @@ func (a *agent) runLoad(t *testing.T) {
 // insertions counts the lesson blocks and loop warnings that precept inserted.
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd returns the sessions of all agents that ran at the same time, and counts the insertions in their
+// crowdSessions returns the sessions of all agents that ran at the same time, and counts the insertions in their
 // requests. The model's first answer identifies an agent: all requests with this answer must be in one session.
-func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
+func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range s.mainRequests() {

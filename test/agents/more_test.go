@@ -17,7 +17,7 @@ func otherAgents() []agent {
 
 func cline() agent {
 	return agent{
-		name: "cline", rules: ".clinerules/crew.md", cannotResume: true, compactsOnOverflow: true,
+		name: "cline", rulesFile: ".clinerules/crew.md", cannotResume: true, compactsOnOverflow: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
@@ -30,7 +30,7 @@ func cline() agent {
 
 func copilot(wire, suffix string, env ...string) agent {
 	return agent{
-		name: "copilot-" + wire, rules: ".github/copilot-instructions.md",
+		name: "copilot-" + wire, rulesFile: ".github/copilot-instructions.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, append(env, "COPILOT_PROVIDER_BASE_URL="+b.base+suffix, "COPILOT_PROVIDER_API_KEY=sk-test",
 				"COPILOT_MODEL=mock-model", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")...)
@@ -47,7 +47,7 @@ func copilot(wire, suffix string, env ...string) agent {
 
 func continueCLI() agent {
 	return agent{
-		name: "continue", rules: "AGENTS.md",
+		name: "continue", rulesFile: "AGENTS.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CONTINUE_TELEMETRY_ENABLED=0")
 			b.writeFile(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
@@ -95,7 +95,7 @@ func pythonAgents(home string) []agent {
 			ask := row.ask
 			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
-		row.format, row.editsWithoutTools, row.sendsDeltas, row.dropsFailedTurn, row.rules = f.format, f.editsWithoutTools, f.sendsDeltas, f.dropsFailedTurn, f.rules
+		row.formatReply, row.editsWithoutTools, row.sendsDeltas, row.dropsFailedTurn, row.rulesFile = f.formatReply, f.editsWithoutTools, f.sendsDeltas, f.dropsFailedTurn, f.rulesFile
 		rows = append(rows, row)
 	}
 	return rows
@@ -109,8 +109,8 @@ type framework struct {
 	sendsDeltas        bool
 	dropsFailedTurn    bool
 	editsWithoutTools  bool
-	rules              string
-	format             func(command, text string) string
+	rulesFile          string
+	formatReply        func(command, text string) string
 }
 
 func frameworks() []framework {
@@ -149,12 +149,12 @@ func frameworks() []framework {
 		{name: "openhands", folder: "openhands", file: "openhands_agent.py", env: []string{"OPENHANDS_SUPPRESS_BANNER=1", local}},
 		{name: "claude-agent-sdk", folder: "claude-agent-sdk", file: "claude_sdk_agent.py", env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}},
 		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, singleTask: true},
-		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, singleTask: true, format: formatMiniSWE},
+		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, singleTask: true, formatReply: formatMiniSWE},
 		{name: "camel", folder: "camel", file: "camel_agent.py"},
 		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
-		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, singleTask: true, format: formatDSPy},
-		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", format: formatCode},
-		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, editsWithoutTools: true, rules: "CONVENTIONS.md", format: func(_, text string) string { return "It is as it was. " + text }},
+		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, singleTask: true, formatReply: formatDSPy},
+		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", formatReply: formatCode},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, editsWithoutTools: true, rulesFile: "CONVENTIONS.md", formatReply: func(_, text string) string { return "It is as it was. " + text }},
 	}
 }
 

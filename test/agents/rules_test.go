@@ -22,16 +22,16 @@ const (
 // main request must be the agent's request without lostSection.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
-	if a.rules == "" {
+	if a.rulesFile == "" {
 		r.notApplicable("scan", "kept", "cutout")
 		return
 	}
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
-	direct.writeRulesFile(a.rules)
+	direct.writeRulesFile(a.rulesFile)
 	direct.runTurns()
 
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
-	file := through.writeRulesFile(a.rules)
+	file := through.writeRulesFile(a.rulesFile)
 	lessons, data := t.TempDir(), t.TempDir()
 	// The shares 0 and 1 are invalid, so the test uses the nearest values.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
@@ -51,10 +51,10 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		sent := string(through.tap.agentRequest(&m).body)
 		want, places := withoutSection(sent, lostSection)
 		before, _, _ := strings.Cut(sent, "# Crew rules")
-		if preamble == "" && m.Main && places > 0 { // a side request may come first
+		if preamble == "" && m.IsMain && places > 0 { // a side request may come first
 			preamble = before[max(0, len(before)-200):]
 		}
-		if !m.Main || !strings.HasSuffix(before, preamble) { // a side request may also have the rules file
+		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request may also have the rules file
 			want = sent
 		} else {
 			kept = append(kept, problemUnless(places == 1, "request %d has the section %d times", i, places),
@@ -81,15 +81,15 @@ func (s *sandboxedAgent) writeRulesFile(name string) string {
 
 // withoutSection returns body without the first occurrence of section, and the occurrence count in all JSON encodings
 // that agents use.
-func withoutSection(body, section string) (without string, places int) {
+func withoutSection(body, section string) (without string, occurrences int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {
 		text := encode(section)
 		if n := strings.Count(without, text); n > 0 {
-			without, places = strings.Replace(without, text, "", 1), places+n
+			without, occurrences = strings.Replace(without, text, "", 1), occurrences+n
 		}
 	}
-	return without, places
+	return without, occurrences
 }
 
 func encodeRaw(s string) string {

@@ -126,13 +126,13 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 		"resumed after a kill": func(c *branchingChat, _, _ int) { c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok") },
 	}
 	for name, shape := range shapes {
-		t.Run(name, func(t *testing.T) { growTrees(t, shape, strings.Contains(name, "kill")) })
+		t.Run(name, func(t *testing.T) { runBranchingChats(t, shape, strings.Contains(name, "kill")) })
 	}
 }
 
-// growTrees sends four turns in each of fifty conversations, and checks that each conversation is one session with one
-// lesson. With kill, the server is killed after two turns.
-func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
+// runBranchingChats sends four turns in each of fifty conversations, and checks that each conversation is one session
+// with one lesson. With kill, the server is killed after two turns.
+func runBranchingChats(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}

@@ -57,7 +57,7 @@ func TestPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := pageAddresses(t, ctx)
-	for _, width := range widths(t) {
+	for _, width := range pageWidths(t) {
 		for _, theme := range []string{"light", "dark"} {
 			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
 			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
@@ -76,7 +76,7 @@ func TestPictures(t *testing.T) {
 
 const pictureWidth = 1280
 
-func widths(t *testing.T) []int {
+func pageWidths(t *testing.T) []int {
 	t.Helper()
 	out := []int{pictureWidth}
 	for text := range strings.FieldsSeq(os.Getenv("PRECEPT_PICTURE_WIDTHS")) {

@@ -42,7 +42,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	go func() { ended <- s.Run(ctx) }()
 	text := strings.Repeat("one thing after the other ", 8<<10/26) // about 8 KiB
 	for i := range n {
-		id := session.IDOf("default", session.NamespaceSession, fmt.Sprint("s", i/50))
+		id := session.NamedID("default", session.NamespaceSession, fmt.Sprint("s", i/50))
 		x := &sample.Exchange{
 			ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: fmt.Sprint("s", i/50),
 			RequestID: fmt.Sprint("r", i), Turn: i%50 + 1, At: time.Now().UTC(), Dialect: "chat", Model: "m", Status: 200, Outcome: sample.Complete,

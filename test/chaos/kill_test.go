@@ -201,20 +201,20 @@ func damageOutbox(t *testing.T, dir string) {
 	}
 	const tableLeaf = 13 // first byte in a row page, by SQLite's file format
 	pageBytes := int(binary.BigEndian.Uint16(b[16:]))
-	pagesOfRows := 0
+	rowPages := 0
 	for page := range slices.Chunk(b, pageBytes) {
 		if page[0] != tableLeaf {
 			continue
 		}
-		switch pagesOfRows++; {
-		case pagesOfRows%3 == 0:
+		switch rowPages++; {
+		case rowPages%3 == 0:
 			clear(page)
-		case pagesOfRows%12 == 1:
+		case rowPages%12 == 1:
 			page[len(page)/2] ^= 4
 		}
 	}
-	if pagesOfRows < 3 {
-		t.Fatalf("row pages in the outbox: got %d, want at least 3", pagesOfRows)
+	if rowPages < 3 {
+		t.Fatalf("row pages in the outbox: got %d, want at least 3", rowPages)
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 }
 
 // Redis restarts without data. The outbox still has the delivered rows, so precept writes these rows again.
-func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
+func TestChaosEmptiedRedisIsRefilledFromOutbox(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
 		t.Run(name, func(t *testing.T) {

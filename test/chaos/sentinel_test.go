@@ -29,7 +29,7 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, g.URL(), l)
 }
 
-func TestServeStoresExchangesOverTLSWithClientCertificates(t *testing.T) {
+func TestServeUsesRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(t *testing.T, secrets *storetest.TLSFiles) (url string){
 		"server": func(t *testing.T, secrets *storetest.TLSFiles) string {

@@ -290,8 +290,8 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").WaitUntilReady(dir)
 	ended := harness.Stream(t, p.DataURL)
 	p.Signal(syscall.SIGTERM)
-	if code := p.ExitCode(); code != harness.ExitForced {
-		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
+	if code := p.ExitCode(); code != harness.ExitCut {
+		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 	}
 	if <-ended == nil {
 		t.Error("client with the cut stream: got no error, want an error")

@@ -117,7 +117,7 @@ func fillOldLayout(t *testing.T, url string, tenants int) {
 		var settlements []session.Settlement
 		for range min(200, tenants-i) {
 			tenant := fmt.Sprintf("idle-%05d", i)
-			id := session.IDOf(tenant, session.NamespaceSession, "s")
+			id := session.NamedID(tenant, session.NamespaceSession, "s")
 			b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: id, Started: at, Seen: at, Closed: true, Data: []byte("{}")})
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKey(i), At: at})
 			b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", i), Tenant: tenant, Session: id.String(), At: at, Outcome: sample.Complete, New: text})

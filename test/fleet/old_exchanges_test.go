@@ -13,7 +13,7 @@ import (
 
 // Precept deletes exchanges older than learning.hot as soon as a lake (a directory with exported Parquet files) has the
 // samples. The session stays.
-func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
+func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -34,7 +34,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 		}
 		return strings.Count(out, "\n")
 	}
-	drain := func() {
+	exportToLake := func() {
 		t.Helper()
 		harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	}
@@ -45,7 +45,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	if n := lines("openai"); n != 1 {
 		t.Errorf("openai export before the lake exists: got %d lines, want 1", n)
 	}
-	drain()
+	exportToLake()
 	p.Eventually("the exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if n := lines("mplp"); n != 1 {
 		t.Errorf("exported samples after the exchanges are deleted: got %d, want 1", n)
@@ -61,7 +61,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 
 	turn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
 	p.Eventually("the later turn's sample", func() bool { return lines("mplp") == 2 })
-	drain()
+	exportToLake()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
 		t.Errorf("lake files: got %v, want 2", files)

@@ -44,7 +44,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 			// The test counts exchanges and not turn numbers, because on a loaded machine two turns may get the same
 			// number.
 			harness.Eventually(t, "exchanges for all turns", func() bool {
-				list, err := db.Exchanges(t.Context(), "default", session.IDOf("default", session.NamespaceSession, c.sender))
+				list, err := db.Exchanges(t.Context(), "default", session.NamedID("default", session.NamespaceSession, c.sender))
 				return err == nil && len(list) == turns
 			})
 		}
@@ -166,7 +166,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	sendWord(learnedWord, "config/build.mk")
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
-	id := session.IDOf("default", session.NamespaceSession, optedOutWord)
+	id := session.NamedID("default", session.NamespaceSession, optedOutWord)
 	for _, trace := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
 			t.Errorf("Redis keys with %q from the opted-out session: got %v, want none", trace, left)

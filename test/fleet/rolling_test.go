@@ -21,7 +21,7 @@ import (
 // balancer is a load balancer that polls /readyz and sends requests to the ready replicas in turn.
 type balancer struct {
 	mu        sync.Mutex
-	all       []string
+	replicas  []string
 	ready     []string
 	nextIndex int
 }
@@ -29,9 +29,9 @@ type balancer struct {
 func (b *balancer) setReplica(baseURL string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = slices.DeleteFunc(b.all, func(s string) bool { return s == baseURL })
+	b.replicas = slices.DeleteFunc(b.replicas, func(s string) bool { return s == baseURL })
 	if present {
-		b.all = append(b.all, baseURL)
+		b.replicas = append(b.replicas, baseURL)
 	}
 }
 
@@ -39,7 +39,7 @@ func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
 		b.mu.Lock()
-		all := slices.Clone(b.all)
+		all := slices.Clone(b.replicas)
 		b.mu.Unlock()
 		var ready []string
 		for _, data := range all {
@@ -60,7 +60,7 @@ func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 	}
 }
 
-func (b *balancer) pick() string {
+func (b *balancer) nextReplica() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.ready) == 0 {
@@ -70,7 +70,7 @@ func (b *balancer) pick() string {
 	return b.ready[b.nextIndex%len(b.ready)]
 }
 
-func (b *balancer) count() int {
+func (b *balancer) readyCount() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.ready)
@@ -119,10 +119,10 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	defer stop()
 	var polling sync.WaitGroup
 	polling.Go(func() { b.poll(ctx, pollInterval) })
-	harness.Eventually(t, "two ready replicas", func() bool { return b.count() == 2 })
+	harness.Eventually(t, "two ready replicas", func() bool { return b.readyCount() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
-	l.BaseURL, l.SeparateSessions = b.pick, true
+	l.BaseURL, l.SeparateSessions = b.nextReplica, true
 	l.IsStream = func(n int64) bool { return n%3 == 0 }
 	loadCtx, stopLoad := context.WithCancel(ctx)
 	wait := l.Start(loadCtx, "", 6)
@@ -137,7 +137,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		b.setReplica(old.DataURL, false)
 		fleet[i] = harness.StartWithUpstream(t, dir, model.URL, flags...)
 		b.setReplica(fleet[i].DataURL, true)
-		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.count() == 2 })
+		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.readyCount() == 2 })
 	}
 	before := l.CountAnswered()
 	harness.Eventually(t, "20 more answered requests", func() bool { return l.CountAnswered() > before+20 })

@@ -57,13 +57,13 @@ func (m *recordingModel) lastRequest(sender string) string {
 // conversation is an agent that sends the whole history with every turn.
 type conversation struct {
 	sender   string
-	named    bool // if false, tool-call ids identify the session
+	hasName  bool // if false, tool-call ids identify the session
 	messages []any
 	turns    int
 }
 
 func newConversation(sender string, named bool) *conversation {
-	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
+	return &conversation{sender: sender, hasName: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
 // sendTurn sends the history, and appends the reply and the tool result.
@@ -80,7 +80,7 @@ func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Who", c.sender)
 	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", c.turns/2)) // a new token every second turn
-	if c.named {
+	if c.hasName {
 		req.Header.Set("Precept-Session", c.sender)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
@@ -197,7 +197,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	for n := range 4 {
 		// Half the lessons are withheld at random. 4 sessions without any lesson are unlikely.
 		c := newConversation(fmt.Sprint("talk-", n), true)
-		id := session.IDOf("default", session.NamespaceSession, c.sender)
+		id := session.NamedID("default", session.NamespaceSession, c.sender)
 		var first *session.Record
 		before := ""
 		for i, replica := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
@@ -235,19 +235,19 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("look-ups by 6 turns in a nameless session on one replica: got %d, want 0", n)
 	}
 
-	stays := newConversation("stays", true)
-	stays.sendTurn(t, fleet[0])
-	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 1)
+	pinned := newConversation("stays", true)
+	pinned.sendTurn(t, fleet[0])
+	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, pinned.sender), 1)
 	stop := server.Monitor(t)
 	for range 12 {
-		stays.sendTurn(t, fleet[0])
+		pinned.sendTurn(t, fleet[0])
 	}
 	if n := countLookups(stop()); n != 0 {
 		t.Errorf("look-ups by 12 turns on one replica: got %d, want 0", n)
 	}
-	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 13)
+	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, pinned.sender), 13)
 	stop = server.Monitor(t)
-	stays.sendTurn(t, fleet[1])
+	pinned.sendTurn(t, fleet[1])
 	if n := countLookups(stop()); n != 1 {
 		t.Errorf("look-ups by a turn on another replica: got %d, want 1", n)
 	}
@@ -297,8 +297,8 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	home.sendTurn(t, fleet[0])
 	moved.sendTurn(t, fleet[0])
 	nameless.sendTurn(t, fleet[0])
-	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "home"), 1)
-	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 1)
+	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "home"), 1)
+	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "moved"), 1)
 	harness.Eventually(t, "3 exchanges", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 3
@@ -336,7 +336,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		nameless.sendTurn(t, p)
 		return strings.Count(model.lastRequest("nameless"), lesson) == 1
 	})
-	rec := waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 2)
+	rec := waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "moved"), 2)
 	if rec.State.StartedOffline || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("session moved: got StartedOffline %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
 			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
@@ -362,7 +362,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 }
 
 // Each session is counted once, whichever replica closes it.
-func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
+func TestReplicasReportAllReplicasSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -427,7 +427,7 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 
 // The random decisions about lessons depend on a salt, stored in Redis. Redis is down when the replica starts. A
 // replica that has run before has a copy of the salt in the data directory, and does not need Redis to decide.
-func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
+func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	server.Kill()
@@ -458,7 +458,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	p.Eventually("a lesson after Redis starts", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
 	p.Eventually("the session that began without Redis", func() bool {
-		_, ok, err := db.Session(t.Context(), "default", session.IDOf("default", session.NamespaceSession, "early"))
+		_, ok, err := db.Session(t.Context(), "default", session.NamedID("default", session.NamespaceSession, "early"))
 		return ok && err == nil
 	})
 	p.Signal(syscall.SIGTERM)
@@ -476,7 +476,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	}
 }
 
-func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
+func TestReplicasCountEachTurnInMovingSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -487,15 +487,15 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	for n, route := range routes {
 		conversations.Go(func() {
 			c := newConversation(fmt.Sprint("moving-", n), true)
-			for _, at := range route {
-				c.sendTurn(t, fleet[at])
+			for _, replica := range route {
+				c.sendTurn(t, fleet[replica])
 				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool
 			}
 		})
 	}
 	conversations.Wait()
 	for n, route := range routes {
-		id := session.IDOf("default", session.NamespaceSession, fmt.Sprint("moving-", n))
+		id := session.NamedID("default", session.NamespaceSession, fmt.Sprint("moving-", n))
 		rec := waitForTurn(t, db, id, len(route))
 		want := int64(len(route))
 		if rec.Thread.Turns != len(route) || rec.Thread.Totals.Turns != want || rec.Thread.Totals.Tokens != 110*want || rec.Thread.Used.Input != 100*want {

@@ -14,7 +14,7 @@ type answer struct {
 	kind             string         // API: "chat", "responses" or "messages"
 	body             map[string]any // decoded request
 	text             string
-	mark             string // step marker, part of each id in a reply
+	stepMark         string // step marker, part of each id in a reply
 	callID           string // "" for none
 	code             string // program, for a tool that runs code; "" for other tools
 	tool             string
@@ -74,8 +74,8 @@ func (s *sse) writeFault(f *Fault) bool {
 	return f.Unfinished
 }
 
-// pieces splits s into stream chunks with at most 12 bytes.
-func pieces(s string) []string {
+// splitChunks splits s into stream chunks with at most 12 bytes.
+func splitChunks(s string) []string {
 	var out []string
 	for len(s) > 12 {
 		out = append(out, s[:12])
@@ -116,12 +116,12 @@ func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 			return
 		}
 	}
-	for _, p := range pieces(a.text) {
+	for _, p := range splitChunks(a.text) {
 		chunk(Object{"content": p}, nil)
 	}
 	if a.callID != "" {
 		chunk(Object{"tool_calls": []Object{{"index": 0, "id": a.callID, "type": "function", "function": Object{"name": a.tool, "arguments": ""}}}}, nil)
-		for _, p := range pieces(argsText(a.args)) {
+		for _, p := range splitChunks(argsText(a.args)) {
 			chunk(Object{"tool_calls": []Object{{"index": 0, "function": Object{"arguments": p}}}}, nil)
 		}
 	}
@@ -161,7 +161,7 @@ func (a *answer) asksForSummary() bool {
 }
 
 func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
-	id := "resp_" + a.mark
+	id := "resp_" + a.stepMark
 	response := func(status string, output []Object) Object {
 		return Object{
 			"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": Object{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []Object{}, "top_p": 1,
@@ -170,7 +170,7 @@ func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *F
 	}
 	var output []Object
 	if a.text != "" {
-		output = append(output, Object{"id": "msg_" + a.mark, "type": "message", "status": "completed", "role": "assistant", "content": []Object{{"type": "output_text", "text": a.text, "annotations": []Object{}, "logprobs": []Object{}}}})
+		output = append(output, Object{"id": "msg_" + a.stepMark, "type": "message", "status": "completed", "role": "assistant", "content": []Object{{"type": "output_text", "text": a.text, "annotations": []Object{}, "logprobs": []Object{}}}})
 	}
 	if a.callID != "" {
 		call := Object{"id": "fc_" + RandomHex(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}
@@ -210,7 +210,7 @@ func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *F
 			e("response.output_item.added", Object{"output_index": i, "item": open})
 			part := item["content"].([]Object)[0]
 			e("response.content_part.added", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": Object{"type": "output_text", "text": "", "annotations": []Object{}, "logprobs": []Object{}}})
-			for _, p := range pieces(a.text) {
+			for _, p := range splitChunks(a.text) {
 				e("response.output_text.delta", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": p, "logprobs": []Object{}})
 			}
 			e("response.output_text.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []Object{}})
@@ -220,7 +220,7 @@ func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *F
 		} else {
 			open["arguments"] = ""
 			e("response.output_item.added", Object{"output_index": i, "item": open})
-			for _, p := range pieces(item["arguments"].(string)) {
+			for _, p := range splitChunks(item["arguments"].(string)) {
 				e("response.function_call_arguments.delta", Object{"item_id": item["id"], "output_index": i, "delta": p})
 			}
 			e("response.function_call_arguments.done", Object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
@@ -259,12 +259,12 @@ func (a *answer) writeMessages(w http.ResponseWriter, s *sse, stream bool, f *Fa
 	for i, b := range blocks {
 		if b["type"] == "text" {
 			e("content_block_start", Object{"index": i, "content_block": Object{"type": "text", "text": ""}})
-			for _, p := range pieces(a.text) {
+			for _, p := range splitChunks(a.text) {
 				e("content_block_delta", Object{"index": i, "delta": Object{"type": "text_delta", "text": p}})
 			}
 		} else {
 			e("content_block_start", Object{"index": i, "content_block": Object{"type": "tool_use", "id": b["id"], "name": a.tool, "input": Object{}}})
-			for _, p := range pieces(argsText(a.args)) {
+			for _, p := range splitChunks(argsText(a.args)) {
 				e("content_block_delta", Object{"index": i, "delta": Object{"type": "input_json_delta", "partial_json": p}})
 			}
 		}

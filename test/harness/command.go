@@ -14,7 +14,7 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1
 	ExitMisuse = 2 // wrong command line or configuration
-	ExitForced = 3 // stopped, and streams were cut
+	ExitCut    = 3 // stopped, and streams were cut
 )
 
 // RunCommand runs a precept command in an empty directory and returns the output and exit code.

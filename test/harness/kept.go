@@ -26,8 +26,8 @@ func EndedTurns(dir string) int64 {
 	return account.Admitted - account.Incomplete
 }
 
-// exchangesIn returns the sessions' exchanges by request id. An exchange that is stored twice fails the test.
-func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
+// readExchanges returns the sessions' exchanges by request id. An exchange that is stored twice fails the test.
+func readExchanges(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, seen := map[string][]sample.Exchange{}, map[string]bool{}
 	for _, id := range sessions {
@@ -66,10 +66,10 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	return exchangesIn(t, db, sessionsIn(t, raw))
+	return readExchanges(t, db, readSessionIDs(t, raw))
 }
 
-func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
+func readSessionIDs(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	t.Helper()
 	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
 	if err != nil {
@@ -105,7 +105,7 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exchangesIn(t, db, ids)
+	return readExchanges(t, db, ids)
 }
 
 // CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, complete and with a reply.

@@ -27,7 +27,7 @@ type Step struct {
 // ModelRequest is a generation request that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
-	Main   bool   // the request asks for the next step, not for a summary or a title
+	IsMain bool   // the request asks for the next step, not for a summary or a title
 	Step   int    // index in the script, or -1 if Main is false
 	Fault  *Fault // returned instead of an answer, or nil
 	Header http.Header
@@ -46,8 +46,8 @@ type Fault struct {
 	Hang                bool // start a stream and wait, at most a minute, until the client disconnects
 	// Overflow refuses the history as too long from the third step on, until the agent sends a shorter history or
 	// asks for a summary.
-	Overflow bool
-	Strict   bool // refuse requests with lessons
+	Overflow      bool
+	RefuseLessons bool // refuse requests with lessons
 }
 
 // Model is a scripted LLM for chat completions, responses and messages. Each reply carries a mark with the step number,
@@ -59,11 +59,11 @@ type Model struct {
 	// FormatCommand formats a command as answer text, for agents that offer no tools.
 	FormatCommand func(command, text string) string
 
-	Mu           sync.Mutex
-	Requests     []ModelRequest
-	others       []string // method and path
-	mainRequests int
-	Faults       []Fault
+	Mu            sync.Mutex
+	Requests      []ModelRequest
+	otherRequests []string // method and path
+	mainRequests  int
+	Faults        []Fault
 
 	overflow  overflow
 	gathering gathering
@@ -117,7 +117,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
 	if kind == "" || json.Unmarshal(raw, &body) != nil {
 		m.Mu.Lock()
-		m.others = append(m.others, r.Method+" "+r.URL.Path)
+		m.otherRequests = append(m.otherRequests, r.Method+" "+r.URL.Path)
 		m.Mu.Unlock()
 		if strings.HasSuffix(r.URL.Path, "/models") {
 			ReplyJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": "gpt-5-codex", "object": "model"}, map[string]any{"id": "mock-model", "object": "model"}}})
@@ -126,7 +126,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ReplyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + RandomHex(4) + ").", mark: RandomHex(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
+	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + RandomHex(4) + ").", stepMark: RandomHex(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
 	f := m.respond(&a, r, string(raw))
 	m.waitForGathering(r.Context(), &a)
 	if f != nil && f.Status != 0 {
@@ -141,7 +141,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
 func (m *Model) waitForGathering(ctx context.Context, a *answer) {
-	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
+	if m.gathering.ready == nil || !strings.HasPrefix(a.stepMark, "step_0_") {
 		return
 	}
 	m.Mu.Lock()
@@ -194,7 +194,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so the model reports as many tokens
 		return nil
 	}
-	rec.Main = true
+	rec.IsMain = true
 	m.mainRequests++
 	for _, f := range StepMark.FindAllStringSubmatch(raw, -1) {
 		n, _ := strconv.Atoi(f[1])
@@ -206,7 +206,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.overflow.maxItems = max(m.overflow.maxItems, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + RandomHex(8)
-	a.text, a.mark = s.Text, mark
+	a.text, a.stepMark = s.Text, mark
 	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // a second report would make the agent shorten the history again
 		m.overflow.reported[rec.Step], a.tokens, m.overflow.tokens = true, s.Tokens, s.Tokens
 	}
@@ -223,7 +223,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	}
 	for i := range m.Faults {
 		f := &m.Faults[i]
-		if f.Overflow && rec.Step >= 2 && !m.overflow.shortened || f.Strict && strings.Contains(raw, LessonLabel) {
+		if f.Overflow && rec.Step >= 2 && !m.overflow.shortened || f.RefuseLessons && strings.Contains(raw, LessonLabel) {
 			rec.Fault = f
 			return f
 		}
@@ -249,7 +249,7 @@ func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	var out []string
-	for _, s := range m.others {
+	for _, s := range m.otherRequests {
 		out = append(out, strings.Replace(s, " /v1/", " /", 1))
 	}
 	slices.Sort(out)

@@ -181,12 +181,12 @@ func (p *Process) Stop() {
 func (p *Process) Kill() time.Time {
 	p.T.Helper()
 	p.killed = true
-	at := time.Now()
+	sentAt := time.Now()
 	if err := p.Cmd.Process.Kill(); err != nil {
 		p.T.Fatal(err)
 	}
 	<-p.Exited
-	return at
+	return sentAt
 }
 
 // WaitForDegraded waits until the word degraded appears in /readyz (true) or disappears (false).

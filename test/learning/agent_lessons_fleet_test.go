@@ -34,15 +34,15 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 
 	l := firstClient.create("build cache is stale", "Clear the cache first.")
 	harness.Eventually(t, "the lesson in the second server's list", lessonCountIs(1))
-	if code, b := secondClient.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
+	if code, b := secondClient.send("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
 		t.Fatalf("PATCH lesson: got status %d, body %s, want 200", code, b)
 	}
 	harness.Eventually(t, "the change at the first server", func() bool {
-		_, b := firstClient.do("GET", "/"+l.ID, nil)
+		_, b := firstClient.send("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
 	for _, o := range []lessonsClient{{t, two.DataURL, "reviewer", "sk-one"}, {t, one.DataURL, "reviewer", "sk-one"}} {
-		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
+		if code, _ := o.send("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 			t.Errorf("GET another agent's lesson: got status %d, want 404", code)
 		}
 	}
@@ -67,7 +67,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 
 	ids, _ := secondClient.list("")
 	for _, id := range ids {
-		if code, b := secondClient.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
+		if code, b := secondClient.send("DELETE", "/"+id, nil); code != http.StatusNoContent {
 			t.Errorf("DELETE lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-type lessonAnswer struct {
+type lessonResponse struct {
 	ID         string   `json:"id"`
 	Signature  string   `json:"signature"`
 	LessonText string   `json:"lesson_text"`
@@ -32,7 +32,7 @@ type lessonsClient struct {
 	agent, key string
 }
 
-func (c lessonsClient) do(method, path string, body any) (int, []byte) {
+func (c lessonsClient) send(method, path string, body any) (int, []byte) {
 	c.t.Helper()
 	text := []byte{}
 	if body != nil {
@@ -53,10 +53,10 @@ func (c lessonsClient) do(method, path string, body any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-func (c lessonsClient) create(signature, text string) lessonAnswer {
+func (c lessonsClient) create(signature, text string) lessonResponse {
 	c.t.Helper()
-	code, b := c.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
-	var l lessonAnswer
+	code, b := c.send("POST", "", map[string]any{"signature": signature, "lesson_text": text})
+	var l lessonResponse
 	if code != http.StatusCreated || json.Unmarshal(b, &l) != nil {
 		c.t.Fatalf("POST /v1/lessons: got status %d, body %s, want 201 and a JSON body", code, b)
 	}
@@ -65,9 +65,9 @@ func (c lessonsClient) create(signature, text string) lessonAnswer {
 
 func (c lessonsClient) list(query string) (ids []string, next string) {
 	c.t.Helper()
-	code, b := c.do("GET", query, nil)
+	code, b := c.send("GET", query, nil)
 	var page struct {
-		Lessons []lessonAnswer
+		Lessons []lessonResponse
 		Next    string
 	}
 	if code != http.StatusOK || json.Unmarshal(b, &page) != nil {
@@ -94,7 +94,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
-			if code, b := o.do(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
+			if code, b := o.send(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
 				t.Errorf("%s another agent's lesson: got status %d, body %s, want 404", method, code, b)
 			}
 		}
@@ -103,7 +103,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 
-	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
+	code, b := a.send("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
 		t.Errorf("POST with server-set fields: got status %d, body %s, want 201 and %q", code, b, `"hit_count":0`)
 	}
@@ -123,23 +123,23 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"the", "text of it", 422},
 		{"parser deadlock on close", "again", 409},
 	} {
-		if code, b := a.do("POST", "", map[string]any{"signature": tc.signature, "lesson_text": tc.text}); code != tc.want {
+		if code, b := a.send("POST", "", map[string]any{"signature": tc.signature, "lesson_text": tc.text}); code != tc.want {
 			t.Errorf("POST with signature %.20q (%d bytes) and text %.30q (%d bytes): got status %d, body %s, want %d", tc.signature, len(tc.signature), tc.text, len(tc.text), code, b, tc.want)
 		}
 	}
-	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
+	if code, _ := a.send("POST", "", "no object"); code != http.StatusBadRequest {
 		t.Errorf("POST with a non-object body: got status %d, want 400", code)
 	}
 
-	if code, b := a.do("POST", "", map[string]any{"signature": "misspelt key", "lesson_text": "text", "keyword": []string{"parser"}}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean keywords?") {
+	if code, b := a.send("POST", "", map[string]any{"signature": "misspelt key", "lesson_text": "text", "keyword": []string{"parser"}}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean keywords?") {
 		t.Errorf("POST with the misspelt key keyword: got status %d, body %s, want 400 and the suggestion keywords", code, b)
 	}
-	if code, b := a.do("PATCH", "/"+l.ID, map[string]any{"lesson_txt": "text"}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean lesson_text?") {
+	if code, b := a.send("PATCH", "/"+l.ID, map[string]any{"lesson_txt": "text"}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean lesson_text?") {
 		t.Errorf("PATCH with the misspelt key lesson_txt: got status %d, body %s, want 400 and the suggestion lesson_text", code, b)
 	}
 
 	// A change keeps the id. The lesson with the most recent match comes first in the list.
-	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
+	if code, b = a.send("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
 	a.create("newer than all", "Something else.")
@@ -179,15 +179,15 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	p.Stop()
 	p = harness.Start(t, dir, flags...)
 	a.base = p.DataURL
-	code, b = a.do("GET", "/"+l.ID, nil)
-	var again lessonAnswer
+	code, b = a.send("GET", "/"+l.ID, nil)
+	var again lessonResponse
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
 		t.Errorf("GET lesson after a restart: got status %d, body %s, want 200, hits, and the earlier creation time", code, b)
 	}
-	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
+	if code, b = a.send("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
 		t.Errorf("DELETE lesson: got status %d, body %s, want 204", code, b)
 	}
-	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
+	if code, _ = a.send("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 		t.Errorf("GET deleted lesson: got status %d, want 404", code)
 	}
 }
@@ -206,7 +206,7 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	}
 	refused := 0
 	for n := range 80 {
-		if code, _ := a.do("POST", "", map[string]any{"signature": fmt.Sprintf("flood number %d", n), "lesson_text": "x y z"}); code == http.StatusTooManyRequests {
+		if code, _ := a.send("POST", "", map[string]any{"signature": fmt.Sprintf("flood number %d", n), "lesson_text": "x y z"}); code == http.StatusTooManyRequests {
 			refused++
 		} else if code != http.StatusCreated {
 			t.Fatalf("POST lesson %d: got status %d, want 201 or 429", n, code)

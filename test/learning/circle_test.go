@@ -20,7 +20,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 		t.Skip("the demo plays 2,240 sessions")
 	}
 	dir := t.TempDir()
-	out, done, stop := playCircle(t, dir, "--gate", "auto")
+	out, done, stop := playCycle(t, dir, "--gate", "auto")
 	var states []lesson.State
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
@@ -51,9 +51,9 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle. The demo takes a lesson from the first failures to a measured effect. done
+// playCycle starts precept demo --circle. The demo takes a lesson from the first failures to a measured effect. done
 // receives the process's error.
-func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
+func playCycle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 4*time.Minute)
@@ -75,7 +75,7 @@ func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedB
 	return out, result, func() { _ = cmd.Process.Signal(os.Interrupt) }
 }
 
-type circleRow struct {
+type cycleRow struct {
 	Slug      string `json:"slug"`
 	Verdict   string `json:"verdict"`
 	Matched   int64  `json:"matched"`
@@ -84,8 +84,8 @@ type circleRow struct {
 	Verdicts  []string
 }
 
-// circleReport returns the report rows by slug. Rows with the same slug are added.
-func circleReport(t *testing.T, admin, token string) map[string]circleRow {
+// cycleReport returns the report rows by slug. Rows with the same slug are added.
+func cycleReport(t *testing.T, admin, token string) map[string]cycleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
 	if err != nil {
@@ -98,12 +98,12 @@ func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	}
 	defer res.Body.Close()
 	var rep struct {
-		Lessons []circleRow `json:"lessons"`
+		Lessons []cycleRow `json:"lessons"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&rep); err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]circleRow{}
+	rows := map[string]cycleRow{}
 	for _, r := range rep.Lessons { // a lesson that became a caution has one row per presentation
 		sum := rows[r.Slug]
 		sum.Slug, sum.Verdicts = r.Slug, append(sum.Verdicts, r.Verdict)

@@ -16,7 +16,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		t.Skip("the demo plays 2,240 sessions")
 	}
 	dir := t.TempDir()
-	out, done, stop := playCircle(t, dir)
+	out, done, stop := playCycle(t, dir)
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
@@ -29,7 +29,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if login == nil {
 		t.Fatalf("demo output %q has no login address", text)
 	}
-	rep := circleReport(t, login[1], login[2])
+	rep := cycleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
 		"give-floor-as-a-whole-number-to-book-room": {"proven helps", "helps"},
 		"leave-the-floor-out":                       {"proven harms", "harms", "likely harms", "benched"},

@@ -229,7 +229,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Fatalf("recompute.py: decode output %[2]s: %[1]v", err, out)
 	}
 	withEffect := 0
-	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
+	nearlyEqual := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
 	checkArm := func(arm string, with, without int64, srm, reporting float64, reported ...*float64) {
 		t.Helper()
 		for _, a := range scriptRows {
@@ -244,7 +244,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 					t.Errorf("%s: value %d in effect, lo and hi: script printed %s, reported %v", arm, i, out, reported)
 				}
 			}
-			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
+			if !nearlyEqual(a.SRM, srm) || !nearlyEqual(a.Reporting, reporting) || srm == 1 || reporting == 1 {
 				t.Errorf("%s: recomputed e-values SRM and Reporting = %v and %v, reported %v and %v, want equal values other than 1", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
@@ -274,7 +274,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				continue
 			}
 			a := &scriptRows[i]
-			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
+			if a.With != x.NInjected || a.Without != x.NWithheld || !nearlyEqual(a.EFewer, x.EFewer) || !nearlyEqual(a.EMore, x.EMore) {
 				t.Errorf("outcome %s for %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
 			}
 			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {

@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
+func runRecordCommand(t *testing.T, ledgerFile, sourceFile, rule string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", ledgerFile, "--intent-id", "INT-1", "--type", "test", "--file", sourceFile,
 		"--error", "the sum is wrong", "--cause", "off by one", "--resolution", "fixed", "--rule", rule).CombinedOutput()
@@ -42,7 +42,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	for _, trust := range []string{"own", "quarantined"} {
 		dir, lessons := t.TempDir(), t.TempDir()
 		file := filepath.Join(dir, "AGENT.md")
-		recordInto(t, file, "src/cart.go", "Test the empty cart.")
+		runRecordCommand(t, file, "src/cart.go", "Test the empty cart.")
 		p := harness.Start(t, dir, append(harness.AlwaysInject(m, lessons), "--ledger-file", file, "--ledger-agent", "coder", "--ledger-trust", trust)...)
 		waitForProposal := func(pattern string) (slug string) {
 			harness.Eventually(t, "the proposal "+pattern, func() bool {
@@ -61,7 +61,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		} else if waitForProposal("test-the-empty-cart-*.md"); cartLessonSent() {
 			t.Fatal("an unapproved lesson reached the agent")
 		}
-		recordInto(t, file, "src/shop.go", "Close the shop first.") // precept watches the file
+		runRecordCommand(t, file, "src/shop.go", "Close the shop first.") // precept watches the file
 		if trust == "own" {
 			harness.Eventually(t, "the lesson recorded later", shopLessonSent)
 			if requestContains(t, p, m, "other", "src/shop.go", "Close the shop first.") {
@@ -81,7 +81,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
+func TestBankActivatesTrustedAgentsLedgerLessons(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
 		_, _, err := l.Record(t.Context(), ledger.Entry{
@@ -98,14 +98,14 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	}
 	b := bank.New(bank.Options{Storage: bank.Directory(t.TempDir()), Now: time.Now})
 	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
-	for _, own := range []bool{false, true} {
+	for _, trusted := range []bool{false, true} {
 		for i, x := range ledger.Lessons(text) {
-			if i%2 == 0 == own { // the lessons with odd numbers are trusted
+			if i%2 == 0 == trusted { // the lessons with odd numbers are trusted
 				continue
 			}
-			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, ActivateNow: own})
-			if err != nil || r.Lesson.State.IsActive() != own {
-				t.Fatalf("Propose with ActivateNow = %v: got error %v, state %q, findings %+v, want State.IsActive() = %v", own, err, r.Lesson.State, r.Findings, own)
+			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, ActivateNow: trusted})
+			if err != nil || r.Lesson.State.IsActive() != trusted {
+				t.Fatalf("Propose with ActivateNow = %v: got error %v, state %q, findings %+v, want State.IsActive() = %v", trusted, err, r.Lesson.State, r.Findings, trusted)
 			}
 		}
 	}

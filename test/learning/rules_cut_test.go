@@ -303,7 +303,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 
 // The model refuses requests that lack a section. Precept then sends the client's unchanged bytes once, and later
 // requests in the session keep all sections.
-func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
+func TestRefusedCutIsRetriedUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
 	sessions := 0

@@ -15,7 +15,7 @@ import (
 
 // 1,500 sessions in one run share the coins (the random decisions to inject or to withhold a lesson) and the feedback,
 // before and after a restart.
-func TestRunOfManySessionsIsOneUnit(t *testing.T) {
+func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -53,7 +53,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	p = harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
 	units, picks := 0, 0 // the run is one unit: the experiment counts the run once
-	for _, c := range exportedTrials(t, "--data-dir", dir) {
+	for _, c := range exportedCoins(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
 			t.Fatalf("exported coin %+v: got run %q, want many", c, c.Run)

@@ -25,9 +25,9 @@ import (
 // agentsModel records the lessons in the requests, by the sender @@run/agent@@ in the messages.
 type agentsModel struct {
 	*httptest.Server
-	mu      sync.Mutex
-	seen    map[string]map[string]bool // lesson slugs by "run/agent"
-	headers []string                   // Precept-* headers that reached the model
+	mu              sync.Mutex
+	lessonsBySender map[string]map[string]bool // lesson slugs by "run/agent"
+	headers         []string                   // Precept-* headers that reached the model
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 
 func newAgentsModel(t *testing.T) *agentsModel {
 	t.Helper()
-	m := &agentsModel{seen: map[string]map[string]bool{}}
+	m := &agentsModel{lessonsBySender: map[string]map[string]bool{}}
 	n := 0
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -51,11 +51,11 @@ func newAgentsModel(t *testing.T) *agentsModel {
 		}
 		if sender := senderPattern.FindSubmatch(b); sender != nil {
 			key := string(sender[1])
-			if m.seen[key] == nil {
-				m.seen[key] = map[string]bool{}
+			if m.lessonsBySender[key] == nil {
+				m.lessonsBySender[key] = map[string]bool{}
 			}
 			for _, l := range lessonPattern.FindAllSubmatch(b, -1) {
-				m.seen[key][string(l[1])] = true
+				m.lessonsBySender[key][string(l[1])] = true
 			}
 		}
 		m.mu.Unlock()
@@ -66,11 +66,11 @@ func newAgentsModel(t *testing.T) *agentsModel {
 	return m
 }
 
-func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
+func (m *agentsModel) runLessons(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]bool{}
-	for key, slugs := range m.seen {
+	for key, slugs := range m.lessonsBySender {
 		if name, _, _ := strings.Cut(key, "/"); name == run {
 			for s := range slugs {
 				all[s] = true
@@ -132,18 +132,18 @@ func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	}
 }
 
-// exportedTrial is one coin for a run: the random decision to inject or to withhold a lesson, or to make the run a
+// exportedCoin is one coin for a run: the random decision to inject or to withhold a lesson, or to make the run a
 // control run.
-type exportedTrial struct {
+type exportedCoin struct {
 	Run, Coin, Arm, Slug, Assigned string
 	Outcome                        *float64
 	Closed                         bool
 }
 
-func exportedTrials(t *testing.T, args ...string) (all []exportedTrial) {
+func exportedCoins(t *testing.T, args ...string) (all []exportedCoin) {
 	t.Helper()
 	for line := range strings.Lines(harness.MustRun(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
-		var c exportedTrial
+		var c exportedCoin
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func writeTopicLessons(t *testing.T) string {
 }
 
 // Both agents in a run have the same coins (random decisions), and the report counts runs.
-func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
+func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
 	const runs = 200
@@ -253,7 +253,7 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 	var r report.Report
 	p.Eventually("all runs to be closed", func() bool {
 		closed := 0
-		for _, c := range exportedTrials(t, flags...) {
+		for _, c := range exportedCoins(t, flags...) {
 			if c.Coin == "control" && c.Arm == "" && c.Closed && c.Outcome != nil {
 				closed++
 			}
@@ -274,13 +274,13 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 		}
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
-	checkRuns(t, m, agents, exportedTrials(t, flags...), &r)
+	checkRuns(t, m, agents, exportedCoins(t, flags...), &r)
 	checkRecomputedReport(t, harness.MustRun(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
 	checkRunSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
 // The two agents in a run use two replicas, alternately or simultaneously.
-func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
+func TestRunAcrossReplicasCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	m, lessons := newAgentsModel(t), writeTopicLessons(t)
@@ -339,7 +339,7 @@ func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 }
 
 // checkRuns compares the exported coins with the lessons that the agents and the model received, and with the report.
-func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
+func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedCoin, r *report.Report) {
 	t.Helper()
 	type coins struct{ injected, withheld map[string]bool }
 	byRun := map[string]*coins{}
@@ -389,18 +389,18 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 				shared++
 			}
 		}
-		saw := m.lessonsOfRun(a.run)
-		if control[a.run] && len(saw)+len(drawn.injected)+len(drawn.withheld) > 0 {
-			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, drawn)
+		received := m.runLessons(a.run)
+		if control[a.run] && len(received)+len(drawn.injected)+len(drawn.withheld) > 0 {
+			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, received, drawn)
 		}
-		for slug := range saw {
+		for slug := range received {
 			if !drawn.injected[slug] {
 				t.Errorf("run %s: the model received lesson %s, but no coin injects it; coins: %v", a.run, slug, drawn)
 			}
 		}
 		for slug := range drawn.injected {
 			injected[slug]++
-			if !saw[slug] {
+			if !received[slug] {
 				t.Errorf("run %s: lesson %s is exported as injected, but never reached the model", a.run, slug)
 			}
 		}
@@ -541,7 +541,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	}
 	waitForScore(t, p, dir, "early", 5, 0.25)
 	p.Eventually("the run \"late\" to be closed", func() bool {
-		for _, c := range exportedTrials(t, "--data-dir", dir) {
+		for _, c := range exportedCoins(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Closed {
 				return true
 			}
@@ -557,7 +557,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
 	p.Eventually("reward 0.5, the raters' mean, for the run \"late\"", func() bool {
 		units := 0
-		for _, c := range exportedTrials(t, "--data-dir", dir) {
+		for _, c := range exportedCoins(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
 				units++
 			}
@@ -565,16 +565,16 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		return units == 1
 	})
 	// A session that joins the run after the close uses the existing coins, and does not count again.
-	before := len(exportedTrials(t, "--data-dir", dir))
+	before := len(exportedCoins(t, "--data-dir", dir))
 	a := newRunAgent("late", "straggler")
 	a.sendMessage(t, p.DataURL, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
-	if after := len(exportedTrials(t, "--data-dir", dir)); after != before {
+	if after := len(exportedCoins(t, "--data-dir", dir)); after != before {
 		t.Errorf("exported coins after a session in a closed run: got %d, want %d as before the session", after, before)
 	}
 }
 
-func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
+func TestForgetRunRemovesOnlyRunSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)

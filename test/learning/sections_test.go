@@ -30,7 +30,7 @@ func TestNewLessonHasAIP11Sections(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), agentSections) {
 		t.Errorf("agent's lesson file: got error %v, text %q, want it to contain %q", err, text, agentSections)
 	}
-	if _, body := agent.do("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
+	if _, body := agent.send("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
 		t.Errorf("GET /v1/lessons/%s = %s, want the agent's lesson_text unchanged", l.ID, body)
 	}
 }

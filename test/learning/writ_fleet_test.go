@@ -60,8 +60,8 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 		return true
 	})
 	hitCount := func(base string) (n int) {
-		_, body := lessonsAt(base).do("GET", "?q=number+3", nil)
-		var page struct{ Lessons []lessonAnswer }
+		_, body := lessonsAt(base).send("GET", "?q=number+3", nil)
+		var page struct{ Lessons []lessonResponse }
 		if json.Unmarshal(body, &page) != nil || len(page.Lessons) != 1 {
 			t.Fatalf("search for number 3: got %s, want JSON with one lesson", body)
 		}

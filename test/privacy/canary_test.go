@@ -216,7 +216,7 @@ func storedDocuments(t *testing.T, dir string) string {
 	if err == nil {
 		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 			entries, err := db.Feedback(t.Context(), r.Tenant, r.ID)
-			return errors.Join(err, encode(string(r.Data)), encode(entries), encode(string(a.Frozen)))
+			return errors.Join(err, encode(string(r.Data)), encode(entries), encode(string(a.AssignmentAtClose)))
 		})
 	}
 	if err != nil || b.Len() < 1000 {

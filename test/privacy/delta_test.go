@@ -23,7 +23,7 @@ func toolOutput(r *rand.Rand, n int) string {
 
 // An agent sends the whole history in each of 200 turns, in total about a hundred times the final transcript. The store
 // must be at most maxShare times as large as the final transcript.
-func TestLongSessionIsStoredAsDeltas(t *testing.T) {
+func TestLongSessionIsStoredWithoutRepetition(t *testing.T) {
 	const turns, maxShare = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)

@@ -64,12 +64,12 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
 	// In three turns, only the second opts out, at a different replica.
-	mid := messageJSON("user", "Begin with mid "+newText+".")
-	send(2, "mid", mid, nil)
-	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
-	send(0, "mid", mid, off)
-	mid = appendMessages(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+newText+"?"))
-	send(2, "mid", mid, nil)
+	middle := messageJSON("user", "Begin with mid "+newText+".")
+	send(2, "mid", middle, nil)
+	middle = appendMessages(middle, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
+	send(0, "mid", middle, off)
+	middle = appendMessages(middle, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+newText+"?"))
+	send(2, "mid", middle, nil)
 	for i := range fleet {
 		fleet[i].WaitUntilDrained(dirs[i], "--store-url", server.URL())
 		fleet[i].Stop()

@@ -65,7 +65,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				p.WaitUntilDrained(dir)
 				p.Stop()
 				all := harness.Files(t, dir)
-				id := session.IDOf("default", session.NamespaceSession, "s-"+canary)
+				id := session.NamedID("default", session.NamespaceSession, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
 					if found := harness.FilesWith(all, trace); len(found) > 0 {
 						t.Errorf("files with the opted-out text %q: got %v, want none", trace, found)

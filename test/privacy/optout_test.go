@@ -95,7 +95,7 @@ reward: {close_after: 300ms}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
-				id := session.IDOf(tenant, session.NamespaceSession, name)
+				id := session.NamedID(tenant, session.NamespaceSession, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
 					t.Errorf("%s: places with session %s's hash: got %v, want none", when, name, found)
 				}
@@ -148,7 +148,7 @@ func doctorCounts(t *testing.T, dir string) string {
 }
 
 // The second of four turns reads an opted-out file. The third turn has the file content and a reply that quotes it.
-func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
+func TestMidSessionOptOutHidesOnlyOptedOutTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.RepeatingServer(t,

@@ -66,7 +66,7 @@ func startModel(t *testing.T) string {
 	return up.URL
 }
 
-func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
+func TestPromptAndToolsAreStoredOnceAndRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, startModel(t))

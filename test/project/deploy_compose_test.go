@@ -152,7 +152,7 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 		}
 		for _, v := range s.Volumes {
 			source, _, _ := strings.Cut(v, ":")
-			if _, named := c.Volumes[source]; !named && !exists(filepath.Join(repo, "deploy", source)) {
+			if _, named := c.Volumes[source]; !named && !pathExists(filepath.Join(repo, "deploy", source)) {
 				t.Errorf("%s mounts %s, neither a volume nor a file in deploy", name, source)
 			}
 		}
@@ -174,7 +174,7 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= maxStopDuration {
 			t.Errorf("%s: got stop_grace_period %s, want more than %s", name, s.StopGrace, maxStopDuration)
 		}
-		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
+		if !s.ReadOnly || !pathExists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
 			t.Errorf("%s: got read_only %v, build %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
 		}
 	}
@@ -278,21 +278,21 @@ func TestComposeSettingsRun(t *testing.T) {
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
 	dir, token := t.TempDir(), readSecret(t, secrets, filepath.Base(readPrometheus(t).ScrapeConfigs[0].Authorization.CredentialsFile))
-	p := harness.Launch(t, dir, environ(env)).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, envList(env)).WaitUntilReady(dir)
 	checkEnv := maps.Clone(env)
 	checkEnv["PRECEPT_DATA_DIR"] = dir
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
-	check.Env = append(os.Environ(), environ(checkEnv)...)
+	check.Env = append(os.Environ(), envList(checkEnv)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
 		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())
 	}
-	if code := statusAs(t, p.AdminURL+"/metrics", "precept-2:8081", token); code != 200 {
+	if code := statusForHost(t, p.AdminURL+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("/metrics with Prometheus's token: got status %d, want 200", code)
 	}
-	if code := statusAs(t, p.AdminURL+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
+	if code := statusForHost(t, p.AdminURL+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
 		t.Errorf("/api/export/sessions with Prometheus's token: got status %d, want 403", code)
 	}
-	if code := statusAs(t, p.AdminURL+"/metrics", "elsewhere:8081", token); code != 403 {
+	if code := statusForHost(t, p.AdminURL+"/metrics", "elsewhere:8081", token); code != 403 {
 		t.Errorf("/metrics with an unknown Host: got status %d, want 403", code)
 	}
 }

@@ -325,13 +325,13 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 }
 
 // The placeholder in the repository is public, so precept must not accept it as a token.
-func TestPlaceholderOfTheKubernetesSecretIsRefused(t *testing.T) {
+func TestKubernetesSecretPlaceholderIsRefused(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
 	env := k.env(t)
 	env["PRECEPT_ADMIN_TOKEN"] = k.secret.StringData["admin-token"]
 	c := exec.CommandContext(t.Context(), "precept", "check")
-	c.Dir, c.Env = t.TempDir(), append(environ(env), "PATH="+os.Getenv("PATH"))
+	c.Dir, c.Env = t.TempDir(), append(envList(env), "PATH="+os.Getenv("PATH"))
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is short for a listener that can be reached from outside") {
 		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault in the token", err, out)
 	}
@@ -345,14 +345,14 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	k.mount(t, config, "..1", func(s string) string { return s })
 	env := k.env(t)
 	env["PRECEPT_STORE_URL"] = "redis://" + server.Addr + "/0"
-	p := harness.Launch(t, dir, environ(env), k.args(t, config)[1:]...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, envList(env), k.args(t, config)[1:]...).WaitUntilReady(dir)
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
 		base := map[string]string{"data": p.DataURL, "admin": p.AdminURL}[probe.HTTPGet.Port]
-		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
+		if code := statusForHost(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
 			t.Errorf("probe %+v: got status %d, want 200", probe, code)
 		}
 	}
-	if code := statusAs(t, p.AdminURL+"/metrics", "precept-admin", kubeToken); code != 200 {
+	if code := statusForHost(t, p.AdminURL+"/metrics", "precept-admin", kubeToken); code != 200 {
 		t.Errorf("/metrics with Host precept-admin: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })

@@ -81,7 +81,7 @@ type effectiveConfig struct {
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
-	c.Dir, c.Env = t.TempDir(), environ(env)
+	c.Dir, c.Env = t.TempDir(), envList(env)
 	c.Env = append(c.Env, "PATH="+os.Getenv("PATH"))
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
@@ -98,7 +98,7 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	return out
 }
 
-func environ(env map[string]string) (out []string) {
+func envList(env map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
 	}
@@ -108,7 +108,7 @@ func environ(env map[string]string) (out []string) {
 // checkVariables fails the test for each PRECEPT_* variable used neither by precept nor by another variable.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
-	known := gatherNames(t).env
+	known := collectKnownNames(t).env
 	for name := range env {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
@@ -120,8 +120,8 @@ func checkVariables(t *testing.T, file string, env map[string]string) {
 
 func checkCommandLine(t *testing.T, file string, args []string) {
 	t.Helper()
-	p := gatherNames(t)
-	cmd, rest := p.command(args[:1])
+	p := collectKnownNames(t)
+	cmd, rest := p.findCommand(args[:1])
 	if len(rest) > 0 {
 		t.Errorf("%s names %s, not a precept command", file, args[0])
 	}
@@ -178,7 +178,7 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	}
 }
 
-func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
+func TestBinariesPrintBuildVersion(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
 	seen := map[string]bool{}
@@ -294,8 +294,8 @@ func verifyUnit(t *testing.T, text string) {
 	}
 }
 
-// statusAs returns the status of a GET request with the given Host and bearer token.
-func statusAs(t *testing.T, url, host, token string) int {
+// statusForHost returns the status of a GET request with the given Host and bearer token.
+func statusForHost(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -312,7 +312,7 @@ func statusAs(t *testing.T, url, host, token string) int {
 	return res.StatusCode
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

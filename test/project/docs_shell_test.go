@@ -57,7 +57,7 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
+func TestDocBlocksReturnFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	first := docBlock{line: 4, kind: "sh", text: "x\ny\n", notRun: "why"}
@@ -135,7 +135,7 @@ func newDocEnv(t *testing.T) *docEnv {
 		}
 	}
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
-	addPrevents(t, filepath.Join(dir, "lessons", "check-the-target.md"), "no rule to make")
+	addPreventedPhrase(t, filepath.Join(dir, "lessons", "check-the-target.md"), "no rule to make")
 	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
 	banktest.WriteLesson(t, other, "their-lesson", "load the page")
 	banktest.WriteLesson(t, own, "our-lesson", "open the drawer")
@@ -202,7 +202,7 @@ func (d *docEnv) addSampleToRedis(t *testing.T) {
 	})
 }
 
-func addPrevents(t *testing.T, file, phrase string) {
+func addPreventedPhrase(t *testing.T, file, phrase string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -17,19 +17,19 @@ type snippet struct {
 }
 
 var (
-	spanPattern   = regexp.MustCompile("`([^`\n]+)`")
-	linkPattern   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	linePattern   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
-	flagPattern   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
-	keyPattern    = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
-	envPattern    = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
-	metricPattern = regexp.MustCompile(`\bprecept_[a-z_]*(?:\{[a-z_]+(?:,[a-z_]+)*\}_[a-z_]+)?[a-z_]*`)
-	pathPattern   = regexp.MustCompile(`(?:^|\s)(/(?:api|v1/feedback|v1/lessons|healthz|readyz|metrics|login|logout)[^\s?"']*)`)
-	headerPattern = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
-	makePattern   = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
-	filePattern   = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
-	subList       = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`) // a command and a list of subcommands, as in "precept lessons   list, show"
-	yamlPrefix    = regexp.MustCompile(`^\s*#\s?`)
+	spanPattern        = regexp.MustCompile("`([^`\n]+)`")
+	linkPattern        = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	commandLinePattern = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
+	flagPattern        = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
+	keyPattern         = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
+	envPattern         = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
+	metricPattern      = regexp.MustCompile(`\bprecept_[a-z_]*(?:\{[a-z_]+(?:,[a-z_]+)*\}_[a-z_]+)?[a-z_]*`)
+	pathPattern        = regexp.MustCompile(`(?:^|\s)(/(?:api|v1/feedback|v1/lessons|healthz|readyz|metrics|login|logout)[^\s?"']*)`)
+	headerPattern      = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
+	makePattern        = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
+	filePattern        = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
+	subcommandsPattern = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`) // a command and a list of subcommands, as in "precept lessons   list, show"
+	yamlPrefix         = regexp.MustCompile(`^\s*#\s?`)
 )
 
 // snippets returns the code in a document.
@@ -64,7 +64,7 @@ func (k *knownNames) findUnknownNames(file, text string) []string {
 		k.checkNames(c, report)
 	}
 	for _, m := range linkPattern.FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
+		if !strings.Contains(m[1], "://") && !existsInRepo(path.Join(path.Dir(file), m[1])) {
 			report("the link target %s does not exist", m[1])
 		}
 	}
@@ -73,10 +73,10 @@ func (k *knownNames) findUnknownNames(file, text string) []string {
 
 // checkCommands reports precept commands and flags that do not exist.
 func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
-	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
-		if cmd, rest := k.command([]string{m[1]}); len(rest) == 0 && len(cmd.subcommands) > 0 {
+	if m := subcommandsPattern.FindStringSubmatch(c.text); c.block && m != nil {
+		if cmd, rest := k.findCommand([]string{m[1]}); len(rest) == 0 && len(cmd.subcommands) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
-				if _, rest := k.command([]string{m[1], sub}); len(rest) > 0 {
+				if _, rest := k.findCommand([]string{m[1], sub}); len(rest) > 0 {
 					report("precept %s %s is not a command", m[1], sub)
 				}
 			}
@@ -87,7 +87,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if c.block {
 		line, _, _ = strings.Cut(line, " # ")
 	}
-	m := linePattern.FindStringSubmatch(line)
+	m := commandLinePattern.FindStringSubmatch(line)
 	if m == nil {
 		if strings.HasPrefix(c.text, "--") {
 			k.checkFlags(k.root, c.text, report)
@@ -99,7 +99,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if nameLength < 0 {
 		nameLength = len(words)
 	}
-	cmd, rest := k.command(words[:nameLength])
+	cmd, rest := k.findCommand(words[:nameLength])
 	if cmd == k.root && nameLength > 0 || len(rest) > 0 && len(cmd.subcommands) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return
@@ -128,7 +128,7 @@ func belongsToOtherProgram(text string) bool {
 func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyPattern.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
-		if k.sections[first] && !k.keys[head] && !inRepo(head) {
+		if k.sections[first] && !k.keys[head] && !existsInRepo(head) {
 			report("there is no key %s", head)
 		}
 	}
@@ -163,7 +163,7 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 			report("there is no target make %s", m[1])
 		}
 	}
-	if filePattern.MatchString(c.text) && !inRepo(c.text) {
+	if filePattern.MatchString(c.text) && !existsInRepo(c.text) {
 		report("there is no file %s", c.text)
 	}
 }
@@ -182,7 +182,7 @@ func expandBraces(name string) []string {
 	return out
 }
 
-func inRepo(name string) bool {
+func existsInRepo(name string) bool {
 	_, err := fs.Stat(os.DirFS(repo), path.Clean(name))
 	return err == nil
 }

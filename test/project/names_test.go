@@ -39,7 +39,7 @@ type knownNames struct {
 }
 
 func TestDocsHaveNoUnknownNames(t *testing.T) {
-	known := gatherNames(t)
+	known := collectKnownNames(t)
 	files := documents(t)
 	if len(files) < 8 {
 		t.Fatalf("documents() = %q, %d pages, want at least 8", files, len(files))
@@ -61,8 +61,8 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 	}
 }
 
-func TestFindUnknownNamesFindsEachKind(t *testing.T) {
-	p := gatherNames(t)
+func TestFindUnknownNamesReportsEachKind(t *testing.T) {
+	p := collectKnownNames(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},
 		{"Run `precept lessons dance x`.", "dance"},
@@ -120,8 +120,8 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
 }
 
-// gatherNames collects the names from the program and the source code.
-func gatherNames(t *testing.T) *knownNames {
+// collectKnownNames collects the names from the program and the source code.
+func collectKnownNames(t *testing.T) *knownNames {
 	t.Helper()
 	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
 	for _, n := range configs.KeyInfos() {
@@ -322,8 +322,8 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command returns the command named by the first words, and the remaining words.
-func (k *knownNames) command(words []string) (c *command, rest []string) {
+// findCommand returns the command named by the first words, and the remaining words.
+func (k *knownNames) findCommand(words []string) (c *command, rest []string) {
 	c = k.root
 	for i, word := range words {
 		next, ok := c.subcommands[word]

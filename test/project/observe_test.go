@@ -86,7 +86,7 @@ func promtool(t *testing.T) string {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
 		tool = filepath.Join(repo, ".cache", "promtool", "usr", "bin", "promtool")
-		if !exists(tool) {
+		if !pathExists(tool) {
 			t.Skip("promtool is not installed; run make e2e-deps")
 		}
 	}

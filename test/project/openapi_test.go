@@ -107,7 +107,9 @@ func (d *apiDescription) resolve(pointer string) (any, string) {
 
 func pointerRest(pointer, resolved string) string { return strings.TrimPrefix(pointer, resolved) }
 
-func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
+func escapePointer(step string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
+}
 
 // check fails the test if a response does not match the description. path is a path in the description, such as
 // /api/runs/{run}.
@@ -116,7 +118,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	status := strconv.Itoa(res.StatusCode)
 	operation := method + " " + path + " " + status
 	d.calledOperations[operation] = true
-	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
+	base := "/paths/" + escapePointer(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.resolve(base); node == nil {
 		d.t.Errorf("%s: undescribed response, body %s", operation, body)
 		return
@@ -129,7 +131,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 		}
 		return
 	}
-	media, _ := d.resolve(base + "/content/" + escaped(kind))
+	media, _ := d.resolve(base + "/content/" + escapePointer(kind))
 	if media == nil {
 		d.t.Errorf("%s: undescribed Content-Type %q", operation, kind)
 		return
@@ -137,7 +139,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	if kind != "application/json" {
 		return
 	}
-	_, schemaPointer := d.resolve(base + "/content/" + escaped(kind) + "/schema")
+	_, schemaPointer := d.resolve(base + "/content/" + escapePointer(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + schemaPointer)
 	if err != nil {
 		d.t.Fatalf("%s: compile the schema: %v", operation, err)

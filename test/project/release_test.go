@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
+func TestReleaseScriptRefusesUncommittedChanges(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"precept/test/harness"
 )
 
-func TestIndexFollowsAManualEdit(t *testing.T) {
+func TestIndexListsManuallyAddedLesson(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
@@ -32,7 +32,7 @@ func TestIndexFollowsAManualEdit(t *testing.T) {
 	})
 }
 
-func TestImportNextToARunningServer(t *testing.T) {
+func TestImportWhileServerRuns(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	file := filepath.Join(t.TempDir(), "past.jsonl")

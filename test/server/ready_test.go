@@ -71,7 +71,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-func TestMissingServiceManagerCausesAWarning(t *testing.T) {
+func TestMissingServiceManagerIsLogged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)

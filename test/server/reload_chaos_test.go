@@ -75,8 +75,8 @@ func reloadUnderLoad(t *testing.T, n int) {
 func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
-	s.reloadCount += len(line.FindAllStringIndex(text[s.readBytes:end], -1))
-	s.readBytes = end
+	s.reloadCount += len(line.FindAllStringIndex(text[s.scannedLogBytes:end], -1))
+	s.scannedLogBytes = end
 	return s.reloadCount
 }
 

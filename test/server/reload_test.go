@@ -19,8 +19,8 @@ import (
 // configFileServer is a running server with a configuration file that the test changes.
 type configFileServer struct {
 	*harness.Process
-	file, dir              string
-	readBytes, reloadCount int
+	file, dir                    string
+	scannedLogBytes, reloadCount int
 }
 
 func startWithFile(t *testing.T, text string, flags ...string) *configFileServer {
@@ -43,7 +43,7 @@ func (s *configFileServer) acceptsToken(token string) bool {
 	return status == http.StatusOK
 }
 
-func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
+func TestRemovedConfigAndLessonsAreLogged(t *testing.T) {
 	t.Parallel()
 	lessons := filepath.Join(t.TempDir(), "lessons")
 	if err := os.Mkdir(lessons, 0o700); err != nil {
@@ -169,7 +169,7 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	}
 }
 
-func TestSIGTERMStopsDuringManyReloads(t *testing.T) {
+func TestServerStopsDuringManyReloads(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "log: {level: error}\n")
 	for range 200 {

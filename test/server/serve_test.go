@@ -178,8 +178,8 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				p.Eventually("the log line that the drain begins", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
 				p.Signal(syscall.SIGINT)
 			}
-			if code := p.ExitCode(); code != harness.ExitForced {
-				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
+			if code := p.ExitCode(); code != harness.ExitCut {
+				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 			}
 			if err := <-ended; err == nil {
 				t.Error("client with the cut stream: got no error, want an error")

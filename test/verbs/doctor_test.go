@@ -21,7 +21,7 @@ import (
 )
 
 // Redis deletes keys when the memory is full, unless the policy is noeviction.
-func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
+func TestRedisEvictionPolicyIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	for policy, warns := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
@@ -151,7 +151,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 }
 
 // The server was killed and left run.json behind. The process id in this file now belongs to another program.
-func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
+func TestDoctorReportsDestroyedOutboxDespiteStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
@@ -166,7 +166,7 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	}
 }
 
-func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
+func TestDoctorExplainsUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	other := harness.StartWithUpstream(t, t.TempDir(), model.URL)
 	file := filepath.Join(t.TempDir(), "file")

@@ -35,7 +35,7 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 }
 
 func sessionID(n int) session.ID {
-	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
+	return session.NamedID("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
 // newExchange returns the first exchange in a session, with the words "question n" and "answer n". If lesson is "", the
@@ -288,15 +288,15 @@ func TestExportMisuseIsRefused(t *testing.T) {
 // generatedSamples is a store with n samples that are generated while they are read.
 type generatedSamples struct {
 	server.StoreReader
-	n int
+	sampleCount int
 }
 
 func (g generatedSamples) Stats(context.Context) (map[string]int64, error) {
-	return map[string]int64{"samples": int64(g.n)}, nil
+	return map[string]int64{"samples": int64(g.sampleCount)}, nil
 }
 
 func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
-	for n := range g.n {
+	for n := range g.sampleCount {
 		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{newExchange("t", sessionID(n%64), n, day(1), "look-twice")}})[0]
 		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
 		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: sessionID(n % 64), Sample: s}); err != nil {
@@ -326,7 +326,7 @@ func TestExportMemoryIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &heapMeter{}
-		x := &server.ExportJob{StoreReader: generatedSamples{n: samples}, Filter: &sample.Filter{}, Out: p}
+		x := &server.ExportJob{StoreReader: generatedSamples{sampleCount: samples}, Filter: &sample.Filter{}, Out: p}
 		runtime.GC()
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
+func TestCommandsFindRunningServer(t *testing.T) {
 	t.Parallel()
 	runtimeDir, data, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + t.TempDir()}
@@ -44,7 +44,7 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 }
 
 // The commands run in another folder, with and without the server's configuration file.
-func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
+func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 	t.Parallel()
 	runtimeDir, work, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + t.TempDir()}
@@ -106,7 +106,7 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	}
 }
 
-func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
+func TestRunIgnoresDeadServersRunFile(t *testing.T) {
 	t.Parallel()
 	runtimeDir, dataHome := t.TempDir(), t.TempDir()
 	dir := filepath.Join(runtimeDir, "precept")

@@ -23,7 +23,7 @@ func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags
 	}, lessons
 }
 
-func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
+func TestRulesMeasureReportsUnmeasurableSections(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "is empty", "# A\n\n- only\n": "holds the whole file", "## A\n\nx\n\n## A\n\nx\n": "occurs twice", "## A\n\n## B\n": "is empty: the heading",

@@ -54,7 +54,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 }
 
 // The agent only reads OPENAI_BASE_URL. --record adds the failure to AGENT.md.
-func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
+func TestRunRatesAgentSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -99,7 +99,7 @@ func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	}
 }
 
-func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
+func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -236,7 +236,7 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	}
 }
 
-func TestRunKeepsExitCodeOfAgentIfStderrIsFull(t *testing.T) {
+func TestRunKeepsAgentExitCodeIfStderrIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("needs /dev/full")

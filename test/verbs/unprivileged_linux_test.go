@@ -67,7 +67,7 @@ func (u unprivilegedUser) run(t *testing.T, args ...string) (stderr string, code
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestErrorsAboutPermissionsNameTheRemedy(t *testing.T) {
+func TestPermissionErrorsNameRemedy(t *testing.T) {
 	u := newUnprivilegedUser(t)
 	lessonFile := strings.Join([]string{
 		"---", "schema: learning/v1", "slug: look-twice", "title: Look twice", "trigger:", "  description: when in doubt",

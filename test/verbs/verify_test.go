@@ -25,7 +25,7 @@ func recordSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-func TestRecordFollowsItsSchema(t *testing.T) {
+func TestRecordMatchesSchema(t *testing.T) {
 	schema := recordSchema(t)
 	const validEntry = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	for _, tc := range []struct {
@@ -130,7 +130,7 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
+func TestVerifyReportsUnrecordedFailures(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
@@ -145,7 +145,7 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	}
 }
 
-func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
+func TestVerifyNamesNoUnwritableTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 
 // The printed command changes to the directory first, because the configuration names ./lessons, relative to the
 // working directory.
-func TestInitPrintsACommandForItsDirectory(t *testing.T) {
+func TestInitPrintsServeCommand(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
 			t.Errorf("init --dir %q: got exit code %d, output %q, standard error %q, want 0 and the line %q", dir, code, out, stderr, want)

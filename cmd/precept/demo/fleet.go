@@ -33,9 +33,9 @@ func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.L
 // Run works through the tickets.
 func (f *Fleet) Run(ctx context.Context) error {
 	return inParallel(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
-		err := f.work(ctx, n)
-		if n%loopEvery == loopEvery/2 {
-			err = errors.Join(err, f.playLoop(ctx, n))
+		err := f.workOnTicket(ctx, n)
+		if n%loopTicketInterval == loopTicketInterval/2 {
+			err = errors.Join(err, f.runLoopingAgent(ctx, n))
 		}
 		return err
 	})
@@ -65,10 +65,10 @@ func inParallel(ctx context.Context, agents, first, last int, work func(ctx cont
 	return context.Cause(ctx)
 }
 
-// work plays one agent's conversation and the user's feedback.
-func (f *Fleet) work(ctx context.Context, n int) error {
+// workOnTicket plays one agent's conversation and the user's feedback.
+func (f *Fleet) workOnTicket(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
-	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}
+	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.ticketText(t))}
 	var id string
 	var m message
 	for turn := range t.turns {

@@ -139,7 +139,7 @@ func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 
 func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
-	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }
+	with := func(model string, lessons ...int) float64 { return w.successChance(ticket{model: model}, lessons) }
 	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
 		t.Errorf("got a difference of %v between the models' chances, want %v", gap, modelGap)
 	}

@@ -6,25 +6,26 @@ import (
 	"strings"
 )
 
-// For one ticket in loopEvery, an additional agent repeats a failing call. It stops when a loop warning is inserted, or
-// after maxLoopCalls calls.
+// For one ticket in loopTicketInterval, an additional agent repeats a failing call. It stops when a loop warning is
+// inserted, or after maxLoopCalls calls.
 const (
-	loopEvery    = 400
-	maxLoopCalls = 6
-	loopMark     = "PIPELINE-"
-	loopError    = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
+	loopTicketInterval = 400
+	maxLoopCalls       = 6
+	loopTicketPrefix   = "PIPELINE-"
+	loopError          = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops returns how many agents a loop warning stopped, and how many equal calls the first of these agents had made.
-func (f *Fleet) Loops() (stoppedAgents, calls int64) {
+// StoppedLoops returns how many agents a loop warning stopped, and how many equal calls the first of these agents had
+// made.
+func (f *Fleet) StoppedLoops() (stoppedAgents, calls int64) {
 	return f.loops.stoppedAgents.Load(), f.loops.calls.Load()
 }
 
-func (f *Fleet) playLoop(ctx context.Context, n int) error {
+func (f *Fleet) runLoopingAgent(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
-		userMessage(fmt.Sprintf("Get %s%06d to build: make build.", loopMark, n)),
+		userMessage(fmt.Sprintf("Get %s%06d to build: make build.", loopTicketPrefix, n)),
 	}
 	for calls := int64(0); ; calls++ {
 		id, m, err := f.chat(ctx, t.agent, t.model, list, "run")

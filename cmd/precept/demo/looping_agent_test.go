@@ -25,15 +25,15 @@ func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 			}
 			results = strings.Count(text, `"role":"tool"`)
 			if tc.warnAfter > 0 && results == tc.warnAfter {
-				text = strings.Replace(text, loopMark, "[LOOP DETECTED] "+loopMark, 1)
+				text = strings.Replace(text, loopTicketPrefix, "[LOOP DETECTED] "+loopTicketPrefix, 1)
 			}
 			r.Body = io.NopCloser(strings.NewReader(text))
 			model.ServeHTTP(rw, r)
 		}))
 		f := &Fleet{World: NewWorld(1), BaseURL: server.URL + "/v1", Client: server.Client()}
-		err := f.playLoop(context.Background(), 200)
+		err := f.runLoopingAgent(context.Background(), 200)
 		server.Close()
-		caught, calls := f.Loops()
+		caught, calls := f.StoppedLoops()
 		if err != nil || caught != tc.caught || calls != tc.calls || results != tc.results {
 			t.Errorf("warning after %d results (0: none): got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", tc.warnAfter, caught, calls, results, err, tc.caught, tc.calls, tc.results)
 		}

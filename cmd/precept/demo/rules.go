@@ -27,7 +27,7 @@ type SectionTruth struct {
 	Effect  float64 // 0.05 = +5 points
 }
 
-const rulesBase = .70 // probability of success without any section
+const chanceWithoutSections = .70 // probability of success without any section
 
 // rulesFrame precedes a rules file in Claude Code's system prompt.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
@@ -83,15 +83,15 @@ func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if last := asked.Messages[len(asked.Messages)-1]; last.Content != lastTurnPhrase {
 			return message{Role: "assistant", Content: "Step done."}
 		}
-		if r.draw(asked.Messages[1].Content) < r.chance(asked.Messages[0].Content) {
+		if r.draw(asked.Messages[1].Content) < r.successChance(asked.Messages[0].Content) {
 			return message{Role: "assistant", Content: "RESULT: success"}
 		}
 		return message{Role: "assistant", Content: "RESULT: failure"}
 	})
 }
 
-func (r *Rules) chance(prompt string) float64 {
-	p := rulesBase
+func (r *Rules) successChance(prompt string) float64 {
+	p := chanceWithoutSections
 	for _, t := range r.Truths {
 		if strings.Contains(prompt, "## "+t.Section+"\n") {
 			p += t.Effect
@@ -106,15 +106,15 @@ func (r *Rules) draw(task string) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play runs a number of sessions, with several agents at a time. base is precept's base URL.
-func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
+// RunSessions runs a number of sessions, with several agents at a time. base is precept's base URL.
+func (r *Rules) RunSessions(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.startedSessions
 	r.startedSessions += sessions
-	return inParallel(ctx, agents, from+1, r.startedSessions, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
+	return inParallel(ctx, agents, from+1, r.startedSessions, func(ctx context.Context, n int) error { return r.runSession(ctx, fleet, n) })
 }
 
-func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
+func (r *Rules) runSession(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", ticketName(n), r.seed))}
 	if n%2 == 0 {
 		_, m, err := f.chat(ctx, "", "rules", list, "bash")

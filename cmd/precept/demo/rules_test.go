@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// rateWithout returns the success rate if the sections are removed from each request to the model.
-func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
+// successRateWithout returns the success rate if the sections are removed from each request to the model.
+func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
 	var mu sync.Mutex
@@ -40,7 +40,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		world.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	if err := world.Play(t.Context(), server.URL+"/v1", server.Client(), 4, sessions); err != nil {
+	if err := world.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 4, sessions); err != nil {
 		t.Fatal(err)
 	}
 	if int(rated) != sessions || world.Done() != int64(sessions) {
@@ -50,19 +50,19 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 }
 
 // Each ticket has a fixed random number, so a section without an effect changes no result.
-func TestRulesSuccessRateChangesByEffectOfSection(t *testing.T) {
+func TestRulesSuccessRateChangesBySectionEffect(t *testing.T) {
 	const sessions = 500
-	whole := rateWithout(t, 1, sessions)
+	whole := successRateWithout(t, 1, sessions)
 	for _, s := range demo.NewRules(1).Truths {
 		if s.Section == "Run the checks" || s.Section == "Rewrite on sight" || s.Section == "Voice" {
-			if effect := whole - rateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
+			if effect := whole - successRateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
 				t.Errorf("without section %s: success rate changes by %.3f, want %.2f within 0.05, or exactly 0 if it has no effect", s.Section, -effect, -s.Effect)
 			}
 		}
 	}
 }
 
-func TestRulesFileHasSectionOfEachTruth(t *testing.T) {
+func TestRulesFileHasSectionForEachTruth(t *testing.T) {
 	truths := demo.NewRules(1).Truths
 	counts := map[float64]int{}
 	for _, s := range truths {

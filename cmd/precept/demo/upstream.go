@@ -45,7 +45,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := u.requests.Add(1)
 	// Multiplying by an odd number makes an id that is unique, but does not look sequential.
 	serveChat(w, r, "demo", n*2654435761&0xffffffff, func(body []byte) message {
-		if text := string(body); strings.Contains(text, loopMark) {
+		if text := string(body); strings.Contains(text, loopTicketPrefix) {
 			return loopReply(text, n)
 		}
 		return u.answer(string(body), n)
@@ -117,9 +117,9 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sessions++
-	u.sumWith += u.world.chance(t, lessons)
-	u.sumWithout += u.world.chance(t, nil)
-	u.sumBest += u.world.chance(t, helpful)
+	u.sumWith += u.world.successChance(t, lessons)
+	u.sumWithout += u.world.successChance(t, nil)
+	u.sumBest += u.world.successChance(t, helpful)
 }
 
 // Score holds mean success chances: with the injected lessons, without lessons, and with every matching helpful lesson.

@@ -67,7 +67,7 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	}
 }
 
-func TestUpstreamReadsLimitedPartOfBody(t *testing.T) {
+func TestUpstreamReadsLimitedBody(t *testing.T) {
 	rec := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(lastTurnPhrase))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
@@ -110,7 +110,7 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 			const n = 1500
 			var success, expected, variance float64
 			for i := 1; i <= n; i++ {
-				p := w.chance(w.ticket(i), lessons)
+				p := w.successChance(w.ticket(i), lessons)
 				expected, variance = expected+p, variance+p*(1-p)
 				_, _, text := sendRequest(t, u, "/v1/chat/completions", lastTurnBody(i, slugs...))
 				switch text {

@@ -162,7 +162,7 @@ func (w *World) ticket(n int) ticket {
 	return t
 }
 
-func (w *World) text(t ticket) string {
+func (w *World) ticketText(t ticket) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Please work on %s.", ticketName(t.n))
 	for i, l := range t.lessons {
@@ -179,8 +179,8 @@ func (w *World) text(t ticket) string {
 // ticketName returns the name by which the model finds the ticket in a request.
 func ticketName(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
-// chance returns the probability that an agent with the lessons succeeds.
-func (w *World) chance(t ticket, lessons []int) float64 {
+// successChance returns the probability that an agent with the lessons succeeds.
+func (w *World) successChance(t ticket, lessons []int) float64 {
 	p := .5 - .17*t.difficulty + modelGap/2
 	if t.model == smallModel {
 		p -= modelGap
@@ -192,7 +192,7 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 }
 
 func (w *World) succeeds(t ticket, lessons []int) bool {
-	return w.draw("outcome", t) < w.chance(t, lessons)
+	return w.draw("outcome", t) < w.successChance(t, lessons)
 }
 
 // Effect returns a lesson's true effect.

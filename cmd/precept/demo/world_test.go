@@ -23,7 +23,7 @@ func TestWorldIsDeterministicForSeed(t *testing.T) {
 	differ := 0
 	for n := 1; n <= 200; n++ {
 		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
-		if !reflect.DeepEqual(ta, tb) || a.text(ta) != b.text(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
+		if !reflect.DeepEqual(ta, tb) || a.ticketText(ta) != b.ticketText(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
 			t.Fatalf("ticket %d: got %+v and %+v in two worlds with the same seed, want the same", n, ta, tb)
 		}
 		if !reflect.DeepEqual(ta, to) {
@@ -50,13 +50,13 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
+func TestChanceChangesByEffectWithinLimits(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))
 		tk.difficulty = rapid.Float64Range(-8, 8).Draw(rt, "difficulty")
 		lessons := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.Truths)-1), 0, len(w.Truths), rapid.ID[int]).Draw(rt, "lessons")
-		p := w.chance(tk, lessons)
+		p := w.successChance(tk, lessons)
 		if p < .03 || p > .97 {
 			rt.Fatalf("got chance %v, want 0.03 to 0.97", p)
 		}
@@ -64,7 +64,7 @@ func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 			if slices.Contains(lessons, i) {
 				continue
 			}
-			q := w.chance(tk, append(slices.Clone(lessons), i))
+			q := w.successChance(tk, append(slices.Clone(lessons), i))
 			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
 				rt.Fatalf("%s changes the chance by %v, want at most the effect %v", l.Slug, d, l.Effect)
 			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
@@ -82,7 +82,7 @@ func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 
 // Lessons match tickets with different difficulty, so the raw success rates rank three pairs of lessons in the wrong
 // order.
-func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
+func TestRawSuccessRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
@@ -92,17 +92,17 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	byLesson := make([]sums, len(w.Truths))
 	for i := 1; i <= n; i++ {
 		tk := w.ticket(i)
-		p := w.chance(tk, tk.lessons)
-		expected, variance, without = expected+p, variance+p*(1-p), without+w.chance(tk, nil)
+		p := w.successChance(tk, tk.lessons)
+		expected, variance, without = expected+p, variance+p*(1-p), without+w.successChance(tk, nil)
 		if w.succeeds(tk, tk.lessons) {
 			success++
 		}
 		for _, l := range tk.lessons {
 			s := &byLesson[l]
 			s.tickets++
-			s.with += w.chance(tk, []int{l})
-			s.without += w.chance(tk, nil)
-			s.effect += p - w.chance(tk, slices.DeleteFunc(slices.Clone(tk.lessons), func(k int) bool { return k == l }))
+			s.with += w.successChance(tk, []int{l})
+			s.without += w.successChance(tk, nil)
+			s.effect += p - w.successChance(tk, slices.DeleteFunc(slices.Clone(tk.lessons), func(k int) bool { return k == l }))
 		}
 	}
 	if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
@@ -136,7 +136,7 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 }
 
 // The lessons match no other text from the agents.
-func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
+func TestLessonsMatchOnlyIntendedTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
 	if err := w.WriteLessons(dir); err != nil {
@@ -162,7 +162,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	for n := 1; n <= 300; n++ {
 		tk := w.ticket(n)
 		var fired, want []string
-		for _, h := range book.Match(&lesson.Query{Words: []string{w.text(tk)}, Now: now}) {
+		for _, h := range book.Match(&lesson.Query{Words: []string{w.ticketText(tk)}, Now: now}) {
 			fired = append(fired, h.Lesson.Slug)
 		}
 		for _, l := range tk.lessons {
@@ -170,7 +170,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(fired, want) {
-			t.Fatalf("Match(%q) = %v, want %v", w.text(tk), fired, want)
+			t.Fatalf("Match(%q) = %v, want %v", w.ticketText(tk), fired, want)
 		}
 	}
 	for _, text := range []string{lastTurnPhrase, "Step 1 is fine, go on."} {
@@ -204,7 +204,7 @@ func TestTextNamesTicketAndSubjects(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI":                                        {1},
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
-		if got := w.text(ticket{n: 42, lessons: applies}); got != want {
+		if got := w.ticketText(ticket{n: 42, lessons: applies}); got != want {
 			t.Errorf("ticket text with lessons %v: got %q, want %q", applies, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ func claudePatterns(e Env) []string {
 
 // readClaude reads a Claude Code session, with messages in the Messages API format. A side chain is a sub-agent's
 // conversation. It is skipped, unless the file has nothing else.
-func readClaude(path string) (conversations []Conversation, skipped, err error) {
+func readClaude(path string) (conversations []Conversation, skippedErr, err error) {
 	type entry struct {
 		Type        string          `json:"type"`
 		IsSidechain bool            `json:"isSidechain"`
@@ -27,7 +27,7 @@ func readClaude(path string) (conversations []Conversation, skipped, err error) 
 	}
 	var main, side []json.RawMessage
 	id := ""
-	skipped, err = eachLine(path, func(e entry) {
+	skippedErr, err = eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" || e.IsMeta || len(e.Message) == 0 {
 			return
 		}
@@ -48,7 +48,7 @@ func readClaude(path string) (conversations []Conversation, skipped, err error) 
 	if len(main) == 0 {
 		main, id = side, baseName(path)
 	}
-	return listIfNonEmpty(Conversation{ID: id, Messages: main}), skipped, err
+	return listIfNonEmpty(Conversation{ID: id, Messages: main}), skippedErr, err
 }
 
 func codexPatterns(e Env) []string {
@@ -61,14 +61,14 @@ func codexPatterns(e Env) []string {
 
 // readCodex reads a Codex session, with items in the Responses API format. Old releases wrote each item directly as a
 // line.
-func readCodex(path string) (conversations []Conversation, skipped, err error) {
+func readCodex(path string) (conversations []Conversation, skippedErr, err error) {
 	type entry struct {
 		Type    string          `json:"type"`
 		Payload json.RawMessage `json:"payload"`
 	}
 	var items []json.RawMessage
 	id := baseName(path)
-	skipped, err = eachLine(path, func(line json.RawMessage) {
+	skippedErr, err = eachLine(path, func(line json.RawMessage) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil {
 			return
@@ -91,7 +91,7 @@ func readCodex(path string) (conversations []Conversation, skipped, err error) {
 			items = append(items, item)
 		}
 	})
-	return listIfNonEmpty(Conversation{ID: id, Input: items}), skipped, err
+	return listIfNonEmpty(Conversation{ID: id, Input: items}), skippedErr, err
 }
 
 func qwenPatterns(e Env) []string {
@@ -102,7 +102,7 @@ func qwenPatterns(e Env) []string {
 }
 
 // readQwen reads a Qwen Code session, with messages in the Gemini API format.
-func readQwen(path string) (conversations []Conversation, skipped, err error) {
+func readQwen(path string) (conversations []Conversation, skippedErr, err error) {
 	type part struct {
 		Text    string `json:"text"`
 		Thought bool   `json:"thought"`
@@ -126,7 +126,7 @@ func readQwen(path string) (conversations []Conversation, skipped, err error) {
 		} `json:"message"`
 	}
 	var list []json.RawMessage
-	skipped, err = eachLine(path, func(e entry) {
+	skippedErr, err = eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" && e.Type != "tool_result" {
 			return
 		}
@@ -153,7 +153,7 @@ func readQwen(path string) (conversations []Conversation, skipped, err error) {
 			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
 		}
 	})
-	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
+	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skippedErr, err
 }
 
 // clinePatterns includes Roo Code and Kilo Code: both use Cline's format.
@@ -170,7 +170,7 @@ func clinePatterns(e Env) (patterns []string) {
 }
 
 // readCline reads a Cline task, a list of messages in the Messages API format.
-func readCline(path string) (conversations []Conversation, skipped, err error) {
+func readCline(path string) (conversations []Conversation, skippedErr, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err
@@ -206,7 +206,7 @@ func aiderPatterns(e Env) (patterns []string) {
 
 // readAider reads aider's Markdown file. Each chat begins with a heading. "#### " begins a line of the user's request,
 // and "> " a line of aider's own output. All other lines are the model's reply.
-func readAider(path string) (conversations []Conversation, skipped, err error) {
+func readAider(path string) (conversations []Conversation, skippedErr, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err

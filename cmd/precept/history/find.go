@@ -119,7 +119,7 @@ const maxFile = 512 << 20 // bytes
 
 // Open returns a history file's conversations as JSON lines for detect.ReadTranscripts. skipped has one line for each
 // unreadable entry.
-func (c Client) Open(path string) (r io.Reader, skipped, err error) {
+func (c Client) Open(path string) (r io.Reader, skippedErr, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	if info.Size() > maxFile {
 		return nil, nil, fmt.Errorf("the file has %d MiB, but the limit is %d MiB; split the file", info.Size()>>20, maxFile>>20)
 	}
-	list, skipped, err := c.read(path)
+	list, skippedErr, err := c.read(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,11 +146,11 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 		out.Write(text)
 		out.WriteByte('\n')
 	}
-	return &out, skipped, nil
+	return &out, skippedErr, nil
 }
 
 // eachLine calls fn with each line of a JSON Lines file. skipped names the lines that do not decode.
-func eachLine[T any](path string, fn func(T)) (skipped, err error) {
+func eachLine[T any](path string, fn func(T)) (skippedErr, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {
 		return nil, err

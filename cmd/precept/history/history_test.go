@@ -81,7 +81,7 @@ func outline(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
+func TestOpenConvertsEachClientsHistory(t *testing.T) {
 	opencode := envWithFiles(t, map[string]string{
 		".local/share/opencode/storage/session/global/ses_1.json":   `{"id":"ses_1"}`,
 		".local/share/opencode/storage/message/ses_1/msg_1.json":    `{"id":"msg_1","role":"user"}`,
@@ -205,7 +205,7 @@ INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"Buil
 	}
 }
 
-func TestFindOfMissingHistoryNamesSearchedPaths(t *testing.T) {
+func TestFindNamesSearchedPathsForMissingHistory(t *testing.T) {
 	e := envWithFiles(t, nil)
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)

@@ -41,21 +41,21 @@ type opencodeMessage struct {
 
 // readOpencode reads opencode's sessions. New releases store all sessions in a SQLite database, earlier ones each
 // session in JSON files.
-func readOpencode(path string) (conversations []Conversation, skipped, err error) {
+func readOpencode(path string) (conversations []Conversation, skippedErr, err error) {
 	if filepath.Ext(path) == ".db" {
 		return readOpencodeDB(path)
 	}
 	return readOpencodeFiles(path)
 }
 
-func readOpencodeDB(path string) (conversations []Conversation, skipped, err error) {
+func readOpencodeDB(path string) (conversations []Conversation, skippedErr, err error) {
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var skippedEntries skippedList
-	defer func() { skipped = skippedEntries.err() }()
+	defer func() { skippedErr = skippedEntries.err() }()
 	var order []string
 	messages := map[string]*opencodeMessage{}
 	sessions := map[string][]*opencodeMessage{}
@@ -93,15 +93,15 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 	for _, id := range order {
 		conversations = append(conversations, listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
 	}
-	return conversations, skipped, err
+	return conversations, skippedErr, err
 }
 
 // readOpencodeFiles reads storage/message/SESSION/*.json and storage/part/MESSAGE/*.json, given the file with the
 // session's metadata.
-func readOpencodeFiles(path string) (conversations []Conversation, skipped, err error) {
+func readOpencodeFiles(path string) (conversations []Conversation, skippedErr, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	id := baseName(path)
-	list, skipped, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
+	list, skippedErr, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,14 +112,14 @@ func readOpencodeFiles(path string) (conversations []Conversation, skipped, err 
 		if err != nil {
 			return nil, nil, err
 		}
-		m.parts, skipped = parts, errors.Join(skipped, skippedParts)
+		m.parts, skippedErr = parts, errors.Join(skippedErr, skippedParts)
 		messages = append(messages, m)
 	}
-	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
+	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skippedErr, nil
 }
 
 // readFiles reads files sorted by name, which is the order in which they were created.
-func readFiles[T any](dir string) (list []T, skipped, err error) {
+func readFiles[T any](dir string) (list []T, skippedErr, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)
 	for _, name := range names {
@@ -129,12 +129,12 @@ func readFiles[T any](dir string) (list []T, skipped, err error) {
 		}
 		var v T
 		if json.Unmarshal(raw, &v) != nil {
-			skipped = errors.Join(skipped, errors.New(filepath.Base(name)+" was skipped: the file is not JSON"))
+			skippedErr = errors.Join(skippedErr, errors.New(filepath.Base(name)+" was skipped: the file is not JSON"))
 			continue
 		}
 		list = append(list, v)
 	}
-	return list, skipped, err
+	return list, skippedErr, err
 }
 
 func opencodeMessages(messages []*opencodeMessage) (list []json.RawMessage) {

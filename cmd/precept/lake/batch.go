@@ -38,7 +38,7 @@ type idWindow struct {
 // sampleKey is the first 8 bytes of a sample id's SHA-256 hash.
 type sampleKey [8]byte
 
-func keyOf(id string) sampleKey {
+func newSampleKey(id string) sampleKey {
 	sum := sha256.Sum256([]byte(id))
 	return sampleKey(sum[:8])
 }
@@ -61,7 +61,7 @@ func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idW
 			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", storage, f.Path, err)
 		}
 		for _, r := range rows {
-			w.add(keyOf(r.SampleID))
+			w.add(newSampleKey(r.SampleID))
 		}
 	}
 	return w, nil
@@ -102,7 +102,7 @@ func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Tim
 		b.firstAdded = now
 	}
 	for i := range list {
-		k := keyOf(list[i].Sample.ID)
+		k := newSampleKey(list[i].Sample.ID)
 		if b.ids[k] || written.ids[k] {
 			continue
 		}
@@ -136,7 +136,7 @@ func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	return names, nil
 }
 
-func (b *batch) rowsOf(file string) []Row { return b.partitions[path.Dir(file)] }
+func (b *batch) fileRows(file string) []Row { return b.partitions[path.Dir(file)] }
 
 func (b *batch) encode(file string) ([]byte, error) {
 	var out bytes.Buffer
@@ -146,7 +146,7 @@ func (b *batch) encode(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := b.rowsOf(file)
+	rows := b.fileRows(file)
 	for i := range rows {
 		if err := w.write(&rows[i]); err != nil {
 			return nil, err

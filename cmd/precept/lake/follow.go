@@ -21,7 +21,7 @@ const (
 	pollInterval = time.Second      // minimum pause between two polls
 	pollFactor   = 10               // a pause lasts at least this many times as long as the poll before it
 	maxRetryWait = 30 * time.Second // maximum pause after an error
-	claimTTL     = 30 * time.Second // lease duration
+	leaseTTL     = 30 * time.Second // lease duration
 	stopTimeout  = 30 * time.Second // maximum time for the last write
 )
 
@@ -51,12 +51,12 @@ type Options struct {
 
 // Follower copies a store's samples into a lake. One process at a time drains a group.
 type Follower struct {
-	options    Options
-	state      *state
-	version    string // state file version
-	writtenIDs *idWindow
-	batch      *batch
-	claimedAt  time.Time // when the lease was last renewed
+	options        Options
+	state          *state
+	version        string // state file version
+	writtenIDs     *idWindow
+	batch          *batch
+	leaseRenewedAt time.Time // when the lease was last renewed
 }
 
 // Run copies new samples until ctx ends, and then writes the last batch. If the first poll fails, Run returns the
@@ -76,12 +76,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	defer f.releaseClaim(context.WithoutCancel(ctx))
+	defer f.releaseLease(context.WithoutCancel(ctx))
 	return f.follow(ctx)
 }
 
 func (f *Follower) prepare(ctx context.Context) error {
-	if err := f.waitForClaim(ctx); err != nil {
+	if err := f.waitForLease(ctx); err != nil {
 		return err
 	}
 	loaded, version, err := loadState(ctx, f.options.Storage, f.options.Group, f.options.Store)
@@ -120,7 +120,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	if errors.Is(err, ErrChanged) {
 		var stored []byte
 		if stored, version, err = f.options.Storage.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
-			err = fmt.Errorf("%s: %w; stop one precept export --follow, or give each a separate --output and --group", f.options.Storage, errFenced)
+			err = fmt.Errorf("%s: %w; stop one precept export --follow, or give each a separate --output and --group", f.options.Storage, errStateReplaced)
 		}
 	}
 	if err != nil {
@@ -130,8 +130,8 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	return nil
 }
 
-// errFenced reports that another process has replaced the state file.
-var errFenced = errors.New("another process writes here now")
+// errStateReplaced reports that another process has replaced the state file.
+var errStateReplaced = errors.New("another process writes here now")
 
 // refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack them.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
@@ -214,12 +214,12 @@ func (f *Follower) follow(ctx context.Context) error {
 
 func isPermanent(err error) bool {
 	var permanent *permanentError
-	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &permanent)
+	return errors.Is(err, errLeaseLost) || errors.Is(err, errStateReplaced) || errors.As(err, &permanent)
 }
 
 // poll reads new samples, and writes a large or old batch.
 func (f *Follower) poll(ctx context.Context) error {
-	if err := f.claim(ctx); err != nil {
+	if err := f.holdLease(ctx); err != nil {
 		return err
 	}
 	streams, err := f.options.Source.SampleStreams(ctx)
@@ -275,7 +275,7 @@ func (f *Follower) stop(ctx context.Context) error {
 // hash of the rows, so two processes write the same rows under one name. If a sample was deleted, the batch has a new
 // file, and a file without rows replaces the old one.
 func (f *Follower) commit(ctx context.Context) error {
-	if err := f.claim(ctx); err != nil {
+	if err := f.holdLease(ctx); err != nil {
 		return err
 	}
 	if err := f.rebuildBatch(ctx); err != nil {
@@ -312,7 +312,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	}
 	var recent []recentFile
 	for _, name := range files {
-		if err := f.claim(ctx); err != nil {
+		if err := f.holdLease(ctx); err != nil {
 			return err
 		}
 		data, err := f.batch.encode(name)
@@ -322,7 +322,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		if _, err := f.options.Storage.CompareAndSwap(ctx, name, "", data); err != nil && !errors.Is(err, ErrChanged) { // ErrChanged: an earlier attempt wrote the same rows
 			return err
 		}
-		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
+		recent = append(recent, recentFile{name, len(f.batch.fileRows(name))})
 	}
 	if err := f.saveState(ctx, f.state.afterBatch(recent)); err != nil {
 		return err
@@ -346,38 +346,38 @@ func (f *Follower) acknowledge(ctx context.Context, positions map[string]string)
 	return f.options.GroupStore.AckSamples(ctx, f.options.Group, positions)
 }
 
-// errClaimLost reports that another process has the lease.
-var errClaimLost = errors.New("another process drains the group")
+// errLeaseLost reports that another process has the lease.
+var errLeaseLost = errors.New("another process drains the group")
 
-func (f *Follower) claimName() string { return "export:" + f.options.Group }
+func (f *Follower) leaseName() string { return "export:" + f.options.Group }
 
-// claim acquires the group's lease, or renews a lease older than a quarter of claimTTL.
-func (f *Follower) claim(ctx context.Context) error {
+// holdLease acquires the group's lease, or renews a lease older than a quarter of leaseTTL.
+func (f *Follower) holdLease(ctx context.Context) error {
 	now := f.options.Now()
-	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {
+	if f.options.GroupStore == nil || now.Sub(f.leaseRenewedAt) < leaseTTL/4 {
 		return nil
 	}
-	ok, err := f.options.GroupStore.AcquireLease(ctx, f.claimName(), f.options.Owner, now, claimTTL)
+	ok, err := f.options.GroupStore.AcquireLease(ctx, f.leaseName(), f.options.Owner, now, leaseTTL)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%w %q; stop the other precept export --follow, or name another --group and --output", errClaimLost, f.options.Group)
+		return fmt.Errorf("%w %q; stop the other precept export --follow, or name another --group and --output", errLeaseLost, f.options.Group)
 	}
-	f.claimedAt = now
+	f.leaseRenewedAt = now
 	return nil
 }
 
-// waitForClaim waits for another process's lease to expire, because that process may have been killed.
-func (f *Follower) waitForClaim(ctx context.Context) error {
-	deadline := f.options.Now().Add(claimTTL + pollInterval)
+// waitForLease waits for another process's lease to expire, because that process may have been killed.
+func (f *Follower) waitForLease(ctx context.Context) error {
+	deadline := f.options.Now().Add(leaseTTL + pollInterval)
 	for first := true; ; first = false {
-		err := f.claim(ctx)
-		if !errors.Is(err, errClaimLost) || f.options.Now().After(deadline) {
+		err := f.holdLease(ctx)
+		if !errors.Is(err, errLeaseLost) || f.options.Now().After(deadline) {
 			return err
 		}
 		if first {
-			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v until it is free", f.options.Group, claimTTL))
+			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v until it is free", f.options.Group, leaseTTL))
 		}
 		if err := f.options.Sleep(ctx, pollInterval); err != nil {
 			return err
@@ -385,9 +385,9 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 	}
 }
 
-// releaseClaim lets another process start without waiting for claimTTL.
-func (f *Follower) releaseClaim(ctx context.Context) {
+// releaseLease lets another process start without waiting for leaseTTL.
+func (f *Follower) releaseLease(ctx context.Context) {
 	if f.options.GroupStore != nil {
-		_ = f.options.GroupStore.ReleaseLease(ctx, f.claimName(), f.options.Owner) // otherwise it expires
+		_ = f.options.GroupStore.ReleaseLease(ctx, f.leaseName(), f.options.Owner) // otherwise it expires
 	}
 }

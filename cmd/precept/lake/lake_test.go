@@ -256,7 +256,7 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 
 // A process is killed before it writes the state that ends the batch, and then a sample is deleted. The next process
 // removes the sample from the files.
-func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
+func TestDeletedSampleIsRemovedFromUnfinishedBatchFiles(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
@@ -320,7 +320,7 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 }
 
 // The error names a remedy.
-func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
+func TestRunRefusesOutputOrGroupFromAnotherExport(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {

@@ -60,10 +60,10 @@ func (d directory) path(name string) string {
 // Get implements Storage.
 func (d directory) Get(_ context.Context, name string) (data []byte, version string, err error) {
 	data, err = file.Read(d.path(name))
-	return data, versionOf(data), err
+	return data, contentVersion(data), err
 }
 
-func versionOf(data []byte) string {
+func contentVersion(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
@@ -92,7 +92,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	case err == nil && current != version:
 		return "", ErrChanged
 	case err == nil:
-		return versionOf(data), d.Put(ctx, name, data)
+		return contentVersion(data), d.Put(ctx, name, data)
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case version != "":
@@ -114,7 +114,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrChanged
 	}
-	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
+	return contentVersion(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
 // removeTemporary deletes temporary files left by a killed process. No other process may be writing the named files.

@@ -42,7 +42,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 		dataDir = ""
 	}
 	v := s.services
-	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), outbox: outboxOf(s.cfg, v.backend)}
+	health := &health{services: v, server: s, started: s.options.Tools.Now().UTC(), outbox: outboxPathFor(s.cfg, v.backend)}
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access:  s.access(s.cfg),

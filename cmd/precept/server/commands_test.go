@@ -54,7 +54,7 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 }
 
 // A lesson may contain an email address, so only PrivateKinds finds personal data.
-func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
+func TestOpenBankLimitsAndSecretKinds(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
@@ -90,7 +90,7 @@ func lessonText(t *testing.T, dir string) string {
 }
 
 // A session without a matching lesson has no random assignment, so the export has no line for it.
-func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
+func TestOpenSessionAssignmentsAreExported(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
 	} {

@@ -155,9 +155,9 @@ func (c *fileClaims) AcquireLease(_ context.Context, name, _ string, _ time.Time
 			}
 			return false, fmt.Errorf("claim %s: %w", name, err)
 		}
-		locked, err := f.Stat()
-		named, nameErr := os.Stat(f.Name())
-		if err == nil && nameErr == nil && os.SameFile(locked, named) {
+		lockedInfo, err := f.Stat()
+		pathInfo, pathErr := os.Stat(f.Name())
+		if err == nil && pathErr == nil && os.SameFile(lockedInfo, pathInfo) {
 			c.held[name] = f
 			return true, nil
 		}

@@ -111,7 +111,7 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	if j.candidates == nil || j.candidatesTenant != tenant {
 		j.candidatesTenant, j.candidates = tenant, session.IDsByName(tenant, j.Session)
 	}
-	requestSession, ok := session.IDOfRequest(j.Session)
+	requestSession, ok := session.ParseRequestID(j.Session)
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
@@ -160,16 +160,16 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	})
 }
 
-func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Session, error) {
+func transcript(ctx context.Context, reader StoreReader, r session.Row) (sample.Session, error) {
 	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}}
 	var err error
-	if s.Exchanges, err = e.Exchanges(ctx, r.Tenant, r.ID); err != nil || len(s.Exchanges) == 0 {
+	if s.Exchanges, err = reader.Exchanges(ctx, r.Tenant, r.ID); err != nil || len(s.Exchanges) == 0 {
 		return s, err
 	}
 	s.Agent, s.Name = s.Exchanges[0].Agent, s.Exchanges[0].SessionName
-	entries, err := e.Feedback(ctx, r.Tenant, r.ID)
+	entries, err := reader.Feedback(ctx, r.Tenant, r.ID)
 	if err != nil {
 		return s, err
 	}

@@ -35,7 +35,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 
 // Feedback on the session may be about an opted-out turn, so the text is left out. Feedback on one turn keeps the text.
 func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
-	id := session.IDOf("default", session.NamespaceSession, "s")
+	id := session.NamedID("default", session.NamespaceSession, "s")
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: "default", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)},
 		Thread:   session.Thread{Turns: 3},
@@ -73,8 +73,8 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 	}
 }
 
-// BenchmarkExportOfOneSessionReadsARow measures reading a session's row that the export does not select.
-func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
+// BenchmarkOneSessionExportReadsARow measures reading a session's row that the export does not select.
+func BenchmarkOneSessionExportReadsARow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)
 	for i := range 40 {

@@ -133,8 +133,8 @@ type filteredReader struct {
 
 // filterOptedOut hides opted-out content. A session with a damaged exchange is hidden and passed to damaged. damaged
 // may be nil.
-func filterOptedOut(e UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
-	return filteredReader{e, newOptOutFilter(e, optOut, damaged), e}
+func filterOptedOut(reader UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
+	return filteredReader{reader, newOptOutFilter(reader, optOut, damaged), reader}
 }
 
 // EachSample visits the samples not opted out.

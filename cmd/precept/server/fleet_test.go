@@ -44,7 +44,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if a, b := readFleetKeys(t, one), readFleetKeys(t, other); a != b {
 		t.Errorf("replica keys: got %+v and %+v, want the same", a, b)
 	}
-	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
+	if m.newSessionHasText(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
@@ -63,7 +63,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionHasText(l, "coder", "build the targets", "End of lessons.") })
 	}
 	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
@@ -98,7 +98,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
 	lessonInjected := func(l *runningServer) bool {
-		return m.newSessionSees(l, "coder", "build the targets", "End of lessons.")
+		return m.newSessionHasText(l, "coder", "build the targets", "End of lessons.")
 	}
 	s := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the fleet's salt is unknown"} {
@@ -141,7 +141,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	}
 }
 
-func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
+func TestOtherStoresFleetKeysAreNotUsed(t *testing.T) {
 	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
 	source := flagSource(t, more)
@@ -169,7 +169,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line about the unreadable lessons")
 	}
-	lessonInjected := func() bool { return m.newSessionSees(s, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
 		t.Error("unavailable bank: a session got a lesson, want none")
 	}

@@ -43,21 +43,21 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
 				g := newGate(t, style)
-				l := g.begin(tc.startedBy, tc.picks)
+				l := g.startTrial(tc.startedBy, tc.picks)
 				g.storeSessions(l, tc.with, tc.without)
 				v, trials, d := g.open()
 				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != tc.want {
-					t.Errorf("got state %s, want %s; row in the report: %+v", got, tc.want, g.row(v))
+					t.Errorf("got state %s, want %s; row in the report: %+v", got, tc.want, g.reportRow(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
 					t.Fatal(err)
 				}
 				v.lessons.book.Store(book)
-				row := g.row(v)
+				row := g.reportRow(v)
 				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.picks == 400) {
 					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, evaluated if 400 picks were planned", row)
 				}
@@ -70,13 +70,13 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 }
 
 // The verdicts Benched and LikelyHarms are the chooser's predictions, not proof.
-func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
+func TestEndedTrialVerdictDeterminesState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
 		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
 	} {
 		g := newGate(t, "advice")
-		l := g.begin(distill.AutoGate, 400)
+		l := g.startTrial(distill.AutoGate, 400)
 		_, trials, d := g.open()
 		if err := trials.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func newGate(t *testing.T, style string) *gateFixture {
 	return &gateFixture{T: t, tools: tools, cfg: cfg}
 }
 
-func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
+func (g *gateFixture) startTrial(author string, picks int64) *lesson.Lesson {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
@@ -193,7 +193,7 @@ func (g *gateFixture) state() lesson.State {
 	return archived[0].State
 }
 
-func (g *gateFixture) row(v *services) report.Row {
+func (g *gateFixture) reportRow(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.ReportQuery{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {

@@ -142,14 +142,14 @@ func ReadBuild() Build {
 	if !ok {
 		return Build{Version: cmp.Or(version, "unknown")}
 	}
-	return buildOf(version, info)
+	return newBuild(version, info)
 }
 
 const shortRevision = 12
 
-// buildOf returns the first known version in this list: the linker's stamp, the module version, "devel-" with the
+// newBuild returns the first known version in this list: the linker's stamp, the module version, "devel-" with the
 // commit, and "(devel)".
-func buildOf(stamped string, info *debug.BuildInfo) Build {
+func newBuild(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {
 		switch s.Key {

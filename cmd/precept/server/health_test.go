@@ -22,7 +22,7 @@ func TestBuildVersionPrefersLinkerThenModuleThenCommit(t *testing.T) {
 		{"no version", "", "", nil, "(devel)"},
 	} {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tc.module}, Settings: tc.settings}
-		b := buildOf(tc.stamped, info)
+		b := newBuild(tc.stamped, info)
 		if b.Version != tc.want || b.Go != "go1.26" || (b.Revision == revision) != (tc.settings != nil) || b.Modified != (tc.settings != nil) {
 			t.Errorf("%s: got %+v, want version %s and the commit from the settings", tc.name, b, tc.want)
 		}

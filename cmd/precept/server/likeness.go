@@ -57,11 +57,11 @@ func (l *likenessWorker) recentTraffic(ctx context.Context) (*lesson.Traffic, er
 
 // ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. It calls visit, if not nil, with each
 // session and the session's queries.
-func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
+func ReadTraffic(ctx context.Context, reader StoreReader, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
-		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.SettledState) error {
-			s, err := CapturedSession(ctx, e, r, a)
+		return reader.EachSession(ctx, "", since, until, func(r session.Row, a session.SettledState) error {
+			s, err := CapturedSession(ctx, reader, r, a)
 			if err != nil || s == nil {
 				return err
 			}

@@ -32,7 +32,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.newSessionSees(s, "coder", "build the targets", "End of lessons.") {
+		if !m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") {
 			t.Error("a session got no lesson, want look-first")
 		}
 	}
@@ -61,7 +61,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	}
 }
 
-func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
+func TestUnstoredTokenIsValidUntilStop(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	s := startServer(t, source, handleSignals)
 	token := s.server.Token()

@@ -81,14 +81,14 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 // port.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
-	at, err := netip.ParseAddrPort(text)
+	addrPort, err := netip.ParseAddrPort(text)
 	if !isHTTP || err != nil {
 		return false
 	}
 	localAddrs, _ := net.InterfaceAddrs()
-	return at.Addr().IsLoopback() || slices.ContainsFunc(localAddrs, func(a net.Addr) bool {
+	return addrPort.Addr().IsLoopback() || slices.ContainsFunc(localAddrs, func(a net.Addr) bool {
 		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(at.Addr().AsSlice())
+		return ok && n.IP.Equal(addrPort.Addr().AsSlice())
 	})
 }
 
@@ -120,8 +120,8 @@ func TrustPath(env func(string) (string, bool)) string {
 	return userPath(env, "trusted", "state", "XDG_STATE_HOME")
 }
 
-// HoldsData reports whether a directory contains precept's store or admin token.
-func HoldsData(dir string) bool {
+// HasPreceptData reports whether a directory contains precept's store or admin token.
+func HasPreceptData(dir string) bool {
 	return slices.ContainsFunc([]string{"precept.db", admin.TokenFile}, func(name string) bool {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil && info.Mode().IsRegular()

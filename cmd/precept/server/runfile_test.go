@@ -10,7 +10,7 @@ import (
 )
 
 // A run file in a cloned repository could redirect requests to a different machine.
-func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
+func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
 	for _, tc := range []struct {
@@ -54,8 +54,8 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{"foreign", "nowhere"} {
-		if HoldsData(dir) {
-			t.Errorf("HoldsData(%q) = true, want false", dir)
+		if HasPreceptData(dir) {
+			t.Errorf("HasPreceptData(%q) = true, want false", dir)
 		}
 	}
 }

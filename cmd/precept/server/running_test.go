@@ -258,7 +258,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	lessonInjected := func() bool { return m.newSessionSees(s, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") }
 	eventually(t, "session with the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
@@ -286,7 +286,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 }
 
-func TestOverviewCountsRequestsOfUnsupportedAPIs(t *testing.T) {
+func TestOverviewCountsRequestsToUnsupportedAPIs(t *testing.T) {
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"
 	if page := l.getPage("/"); strings.Contains(page, "Unsupported API") {

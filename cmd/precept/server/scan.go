@@ -15,11 +15,11 @@ import (
 const maxScannedSessions = 2000
 
 // ScanRules finds the rules files in a tenant's newest captured sessions.
-func ScanRules(ctx context.Context, e StoreReader, tenant string, now time.Time) (*rules.Scan, error) {
+func ScanRules(ctx context.Context, reader StoreReader, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {
-		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
-			s, err := CapturedSession(ctx, e, r, a)
+		return reader.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
+			s, err := CapturedSession(ctx, reader, r, a)
 			if err != nil || s == nil {
 				return err
 			}
@@ -51,5 +51,5 @@ func headPassages(x *sample.Exchange) []wire.Passage {
 	for i := range x.New {
 		items[i] = x.New[i]
 	}
-	return wire.HeadOf(wire.DialectNamed(x.Dialect), x.System, items)
+	return wire.StoredHead(wire.DialectNamed(x.Dialect), x.System, items)
 }

@@ -34,9 +34,9 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-func TestScanRulesReadsBoundedNumberOfSessions(t *testing.T) {
+func TestScanRulesReadsBoundedSessions(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	id := session.IDOf("default", session.NamespaceSession, "s")
+	id := session.NamedID("default", session.NamespaceSession, "s")
 	rec := &session.Record{Identity: session.Identity{ID: id, Tenant: "default", Started: now, Seen: now}, Thread: session.Thread{Turns: 1}}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {

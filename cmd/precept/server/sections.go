@@ -204,19 +204,19 @@ func (s *sections) run(ctx context.Context) error {
 	defer ticker.Stop()
 	var lastAdvance time.Time
 	var pause time.Duration
-	since := func(read, before *rules.Registry) *rules.Registry { return read.SetStarts(before, s.now()) }
+	setStarts := func(read, before *rules.Registry) *rules.Registry { return read.SetStarts(before, s.now()) }
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		s.reload(ctx, since)
+		s.reload(ctx, setStarts)
 		if startedAt := s.now(); startedAt.Sub(lastAdvance) >= pause {
 			if err := s.advanceMeasurements(ctx); err != nil {
 				s.failures.report(label.StepRules, err)
 			}
-			s.reload(ctx, since)
+			s.reload(ctx, setStarts)
 			lastAdvance = s.now()
 			pause = min(advancePauseFactor*lastAdvance.Sub(startedAt), maxAdvancePause)
 		}

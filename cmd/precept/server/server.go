@@ -22,8 +22,8 @@ import (
 	"precept/proxy"
 )
 
-// ErrCut reports that the server stopped before all replies were sent to the end.
-var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
+// ErrStreamsCut reports that the server stopped before all replies were sent to the end.
+var ErrStreamsCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
 // CutWait is the maximum time that a stop waits for handlers after it has cut their streams.
 const CutWait = 2 * time.Second
@@ -91,9 +91,9 @@ type Server struct {
 // inFlightRequests counts requests on the data listener. http.Server.Close does not wait for handlers, and a handler
 // records the exchange at the end: without group, a stop would lose exchanges.
 type inFlightRequests struct {
-	group sync.WaitGroup
-	n     atomic.Int64
-	total atomic.Int64 // includes ended requests
+	group   sync.WaitGroup
+	current atomic.Int64
+	total   atomic.Int64 // includes ended requests
 }
 
 // New returns a server, and opens and starts nothing.

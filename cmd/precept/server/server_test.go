@@ -173,7 +173,7 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	}
 }
 
-func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
+func TestStopDuringStreamReturnsErrCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -182,7 +182,7 @@ func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 	defer model.Close()
 	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := s.openStream()
-	if err := s.stopAndWait(); !errors.Is(err, server.ErrCut) {
+	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
 		t.Errorf("Run: err = %v, want ErrCut", err)
 	}
 	if _, err := io.ReadAll(stream); err == nil {

@@ -225,7 +225,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 			if !a.Rewarded || a.Version == 0 {
 				return nil
 			}
-			as, err := assignmentOf(r, a)
+			as, err := readAssignment(r, a)
 			if err != nil {
 				return err
 			}
@@ -318,7 +318,7 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 		if err != nil {
 			return backtest.Result{}, err
 		}
-		run.EnableLikeness(LikenessOf(cfg, s.lessons.book.Load(), traffic))
+		run.EnableLikeness(NewLikenessConfig(cfg, s.lessons.book.Load(), traffic))
 	}
 	now := s.tools.Now()
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -340,8 +340,8 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the options for a backtest that also matches words resembling a lesson.
-func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
+// NewLikenessConfig returns the options for a backtest that also matches words resembling a lesson.
+func NewLikenessConfig(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
 	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
 
@@ -363,8 +363,8 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 }
 
 // CapturedSession returns a session and the exchanges in it, for a backtest; nil without stored exchanges.
-func CapturedSession(ctx context.Context, e StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
-	exchanges, err := e.Exchanges(ctx, r.Tenant, r.ID)
+func CapturedSession(ctx context.Context, reader StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
+	exchanges, err := reader.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(exchanges) == 0 {
 		return nil, err
 	}

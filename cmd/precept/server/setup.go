@@ -195,7 +195,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 
 	// Count how often each lesson matched. If the backend is in memory, the counts are not saved either.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
-	if opened.notice != "" {
+	if opened.memoryReason != "" {
 		countsFile = ""
 	}
 	fleetCounts := sharedBackend[proxy.ConsultationTally](backend)
@@ -244,7 +244,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	// Create the services that answer the admin server's pages.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, distiller: distiller, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, distiller: distiller, proxy: s.proxy, memoryReason: opened.memoryReason, learningEnabled: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, dataListener, adminListener)
 }

@@ -89,8 +89,8 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == secondSignal {
 			t.Errorf("second signal = %v: got stream %q, error %v, want the whole stream only without a second signal", secondSignal, body, err)
 		}
-		if err := <-s.runErr; errors.Is(err, server.ErrCut) != secondSignal || !secondSignal && err != nil {
-			t.Errorf("second signal = %v: Run: err = %v, want %v only after a second signal", secondSignal, err, server.ErrCut)
+		if err := <-s.runErr; errors.Is(err, server.ErrStreamsCut) != secondSignal || !secondSignal && err != nil {
+			t.Errorf("second signal = %v: Run: err = %v, want %v only after a second signal", secondSignal, err, server.ErrStreamsCut)
 		}
 		s.stop()
 		upstream.Close()

@@ -96,7 +96,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 			sum := sha256.Sum256(b)
 			stable := err == nil && sum == last
 			last = sum
-			if known := s.lastSum.Load(); !stable || known != nil && sum == *known {
+			if loadedSum := s.lastSum.Load(); !stable || loadedSum != nil && sum == *loadedSum {
 				continue
 			}
 			select {

@@ -88,7 +88,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	err = errors.Join(err, s.stop())
 	s.log.Info("precept stopped", "cut", cut)
 	if err == nil && cut {
-		return ErrCut
+		return ErrStreamsCut
 	}
 	return err
 }

@@ -39,10 +39,10 @@ func (s *Server) Requests() int64 { return s.requests.total.Load() }
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
-		s.requests.n.Add(1)
+		s.requests.current.Add(1)
 		s.requests.total.Add(1)
 		defer s.requests.group.Done()
-		defer s.requests.n.Add(-1)
+		defer s.requests.current.Add(-1)
 		h.ServeHTTP(w, r)
 	})
 }
@@ -69,8 +69,8 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
 	if dataServer.Shutdown(drainCtx) != nil {
-		cut = s.requests.n.Load() > 0 // a connection without a request is no stream
-		_ = dataServer.Close()        // Shutdown has already failed
+		cut = s.requests.current.Load() > 0 // a connection without a request is no stream
+		_ = dataServer.Close()              // Shutdown has already failed
 	}
 	stopWaiting()
 	signalWait.Wait()

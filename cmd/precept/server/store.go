@@ -164,7 +164,7 @@ func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (Comman
 type openedBackend struct {
 	backend       Backend
 	durable       CommandStore // nil if the backend is in memory
-	notice        string       // why the backend is in memory; "" if it is durable
+	memoryReason  string       // why the backend is in memory; "" if it is durable
 	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
@@ -205,7 +205,7 @@ func openMemory(cause error, f *failures) openedBackend {
 		"error", cause,
 	)
 	f.metrics.FailedOpen(label.StepStore)
-	return openedBackend{backend: store.NullBackend{}, notice: cause.Error(), isUnavailable: true}
+	return openedBackend{backend: store.NullBackend{}, memoryReason: cause.Error(), isUnavailable: true}
 }
 
 // openRedis opens the backend for a fleet of replicas. If Redis does not answer within redisTimeout, the server starts
@@ -279,7 +279,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 		LookupTimeout: cfg.Limits.LookupTimeout, MaxSessions: cfg.Limits.Sessions, MaxTenantSessions: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
-			Path: outboxOf(cfg, backend), MaxBytes: int64(cfg.Limits.OutboxBytes), MaxTenantBytes: int64(cfg.Limits.TenantBytes), MultiTenant: cfg.Tenancy != "single",
+			Path: outboxPathFor(cfg, backend), MaxBytes: int64(cfg.Limits.OutboxBytes), MaxTenantBytes: int64(cfg.Limits.TenantBytes), MultiTenant: cfg.Tenancy != "single",
 			MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverInterval(cfg),
 		},
 		Content: store.ContentOptions{StoreContent: cfg.Learning.Enabled, OptOut: optOut, RedactPersonal: cfg.Learning.AnonymizePII},
@@ -318,8 +318,8 @@ func Tiers(names []string) (out []int) {
 // OutboxPath returns the path of the outbox, the file with data on the way to the store.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the outbox path, or "" for a server that stores no exchanges (requests with replies).
-func outboxOf(cfg *configs.Config, backend Backend) string {
+// outboxPathFor returns the outbox path, or "" for a server that stores no exchanges (requests with replies).
+func outboxPathFor(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""
 	}

@@ -23,12 +23,12 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 		if !j.selectsRow(&r) {
 			return nil
 		}
-		as, err := assignmentOf(r, a)
+		as, err := readAssignment(r, a)
 		if err != nil {
 			return err
 		}
 		run := runName(r)
-		for _, t := range trialsOf(r, a, as) {
+		for _, t := range sessionTrials(r, a, as) {
 			t.Run = run
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
@@ -41,12 +41,12 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 	})
 }
 
-// assignmentOf returns a session's random decisions and picks. A closed session has a frozen copy, from which the
+// readAssignment returns a session's random decisions and picks. A closed session has a frozen copy, from which the
 // report's counters were computed.
-func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, error) {
-	if len(a.Frozen) > 0 {
+func readAssignment(r session.Row, settled session.SettledState) (*trial.Assignment, error) {
+	if len(settled.AssignmentAtClose) > 0 {
 		var as trial.Assignment
-		if err := json.Unmarshal(a.Frozen, &as); err != nil {
+		if err := json.Unmarshal(settled.AssignmentAtClose, &as); err != nil {
 			return nil, fmt.Errorf("read the random assignments in session %s: %w", r.ID, err)
 		}
 		return &as, nil
@@ -66,65 +66,65 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// trialsOf returns a session's trials, or none if it is excluded from the experiment or had no match.
-func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sample.Trial {
-	if as.Excluded || !as.Decided {
+// sessionTrials returns a session's trials, or none if it is excluded from the experiment or had no match.
+func sessionTrials(r session.Row, settled session.SettledState, assignment *trial.Assignment) []sample.Trial {
+	if assignment.Excluded || !assignment.Decided {
 		return nil
 	}
 	base := sample.Trial{
-		Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0, Model: as.Model, Graded: as.Graded,
+		Session: r.ID.String(), Tenant: r.Tenant, Tier: settled.Tier, Closed: settled.Version > 0, Model: assignment.Model, Graded: assignment.Graded,
 		At: r.Started.UTC().Format(time.RFC3339),
 	}
 	if base.Closed {
-		base.Reward = cmp.Or(as.Reward, feedback.DefaultDefinition)
+		base.Reward = cmp.Or(assignment.Reward, feedback.DefaultDefinition)
 	}
-	if a.Rewarded {
-		base.Outcome = &a.Reward
+	if settled.Rewarded {
+		base.Outcome = &settled.Reward
 	}
-	if as.RewardAtClose != nil {
-		base.OutcomeAtClose, base.TierAtClose = &as.RewardAtClose.Y, as.RewardAtClose.Tier
+	if assignment.RewardAtClose != nil {
+		base.OutcomeAtClose, base.TierAtClose = &assignment.RewardAtClose.Y, assignment.RewardAtClose.Tier
 	}
 	var out []sample.Trial
-	if as.InComparison() {
+	if assignment.InComparison() {
 		t := base
-		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.Centre
-		if as.Control {
-			t.Assigned, t.Propensity = "control", as.ControlP
+		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-assignment.ControlP, assignment.ControlP, assignment.Centre
+		if assignment.Control {
+			t.Assigned, t.Propensity = "control", assignment.ControlP
 		}
 		out = append(out, t)
-		if as.Control {
-			for _, m := range as.Matched {
+		if assignment.Control {
+			for _, m := range assignment.Matched {
 				t.Arm, t.Slug = string(m.Arm), m.Arm.Slug()
 				out = append(out, t)
 			}
 		}
 	}
-	for i := range as.Picks {
-		p, t := &as.Picks[i], base
+	for i := range assignment.Picks {
+		p, t := &assignment.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.Centre
 		if p.Arm.IsRule() {
 			t.Coin = "rule"
 		}
-		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Measurement)
+		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, trialOutcomes(&p.Measurement)
 		t.Weight = p.Measurement.Weight
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
-			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)
+			t.Assigned, t.Propensity = "withheld", p.Eps*(1-assignment.ControlP)
 		}
 		out = append(out, t)
 	}
 	return out
 }
 
-// outcomesOf returns a closed session's outcomes.
-func outcomesOf(w *trial.Measurement) (out []sample.TrialOutcome) {
+// trialOutcomes returns a closed session's outcomes.
+func trialOutcomes(measurement *trial.Measurement) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
-		if y, ok := w.Value(o); ok {
-			x := float64(w.After[o])
+		if y, ok := measurement.Value(o); ok {
+			x := float64(measurement.After[o])
 			if o == trial.Seconds {
 				x /= 1000
 			}
-			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: w.Centres[o], Width: w.Width[o]})
+			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: measurement.Centres[o], Width: measurement.Width[o]})
 		}
 	}
 	return out

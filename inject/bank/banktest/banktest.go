@@ -115,7 +115,7 @@ func (f *fixture) events(t *testing.T) (out []string) {
 
 func (f *fixture) checkRefusal(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
-	faults, ok := faultsOf(err)
+	faults, ok := validationFaults(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
 		t.Errorf("err = %v, want a refusal whose first code is %s", err, code)
 	}

@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-func faultsOf(err error) (lesson.ValidationErrors, bool) {
+func validationFaults(err error) (lesson.ValidationErrors, bool) {
 	var refused *bank.Refused
 	if !errors.As(err, &refused) {
 		return nil, false
@@ -158,7 +158,7 @@ func testRefusals(t *testing.T, f *fixture) {
 		l := draft("bad-one")
 		c.spoil(l)
 		_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api"})
-		if _, ok := faultsOf(err); !ok {
+		if _, ok := validationFaults(err); !ok {
 			t.Errorf("%s: err = %v, want a refusal", c.name, err)
 			continue
 		}
