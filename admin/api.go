@@ -18,8 +18,8 @@ func serveOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", openAPIDocument)
 }
 
-// sendJSON sends value as JSON. If err is not nil, sendJSON returns err for Server.handleError, and sets Retry-After
-// for errComputing.
+// sendJSON sends value as JSON. If err is not nil, sendJSON only returns it, and echo passes it to Server.handleError,
+// which answers. For errComputing, sendJSON also sets Retry-After.
 func sendJSON(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {

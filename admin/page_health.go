@@ -157,7 +157,8 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// description describes an action, such as "approved the lesson NAME".
+// description describes an action, such as "approved the lesson NAME". An action without details is described by the
+// request: "sent POST /api/feedback".
 func (e *AuditEntry) description() string {
 	slug, act, _ := strings.Cut(e.Detail, " ")
 	text := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)
@@ -175,7 +176,7 @@ func accountLines(a *Account) []healthLine {
 		{Name: "Admitted", Value: countText(a.Admitted)},
 		{Name: "Stored", Value: countText(a.Stored), Indent: "indent"},
 		{Name: "In the outbox, or in progress", Value: countText(a.Spooled), Indent: "indent"},
-		{Name: "In progress at a crash", Value: countText(a.Incomplete), Indent: "indent"},
+		{Name: "Interrupted by a crash", Value: countText(a.Incomplete), Indent: "indent"},
 		{Name: "Dropped", Value: countText(sum(a.Dropped)), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {

@@ -40,7 +40,8 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 // maxTenants bounds the tenants table. Each tenant needs an entry in the recent sessions cache.
 const maxTenants = maxShared / 2
 
-// addTenants adds tenants with data, except those being read for the first time.
+// addTenants adds tenants with data. It leaves out tenants being read for the first time, except with maxWait =
+// noOldValue: then the caller wants a complete answer, and addTenants returns errComputing.
 func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, maxWait time.Duration) error {
 	names, err := s.tenantNames(c.Request().Context())
 	if err != nil {

@@ -47,7 +47,7 @@ const (
 	maxShared   = 16                     // stored values, and pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for old values
 	maxIdle     = time.Hour              // values without a request for this time are not renewed
-	noOldValue  = -1                     // maxWait for programs, which cannot see that a value is old
+	noOldValue  = -1                     // as maxWait: wait for a current value, because programs do not see a value's age
 )
 
 // errComputing is the error for a first computation that outlasts the caller's wait.

@@ -70,9 +70,9 @@ func (p Priors) mean(confidence float64) float64 {
 	return math.Max(minPriorMean, p.MeanEffect+confidenceSlope*(confidence-0.5))
 }
 
-// evidence holds discounted counts (n1, n0, nu) and residual sums (s1, s0, su) for three groups of sessions: lesson
-// injected, lesson withheld, and match without a pick.
-type evidence struct{ n1, s1, n0, s0, nu, su float64 }
+// evidence holds discounted session counts and residual sums for three groups of sessions: lesson injected, lesson
+// withheld, and match without a pick.
+type evidence struct{ injected, injectedSum, withheld, withheldSum, unpicked, unpickedSum float64 }
 
 func newEvidence(s [armFieldCount]float64) evidence {
 	for f := range s {
@@ -88,9 +88,9 @@ func (e evidence) nonNegative() evidence {
 			*n, *s = 0, 0
 		}
 	}
-	pair(&e.n1, &e.s1)
-	pair(&e.n0, &e.s0)
-	pair(&e.nu, &e.su)
+	pair(&e.injected, &e.injectedSum)
+	pair(&e.withheld, &e.withheldSum)
+	pair(&e.unpicked, &e.unpickedSum)
 	return e
 }
 
@@ -101,17 +101,17 @@ type belief struct{ mean, variance, match, matchVariance, picks float64 }
 // if the lesson was injected. The noise variance is Sigma2.
 func (p Priors) update(e evidence, priorMean float64) belief {
 	e = e.nonNegative()
-	rest, sum := e.n0+e.nu, e.s0+e.su
+	rest, sum := e.withheld+e.unpicked, e.withheldSum+e.unpickedSum
 	// a, b and d are the posterior's precision matrix, with the match effect first; r0 and r1 are the right-hand side.
-	a := 1/p.MatchVariance + (rest+e.n1)/p.RewardVariance
-	b := e.n1 / p.RewardVariance
-	d := 1/p.EffectVariance + e.n1/p.RewardVariance
-	r0 := (sum + e.s1) / p.RewardVariance
-	r1 := priorMean/p.EffectVariance + e.s1/p.RewardVariance
+	a := 1/p.MatchVariance + (rest+e.injected)/p.RewardVariance
+	b := e.injected / p.RewardVariance
+	d := 1/p.EffectVariance + e.injected/p.RewardVariance
+	r0 := (sum + e.injectedSum) / p.RewardVariance
+	r1 := priorMean/p.EffectVariance + e.injectedSum/p.RewardVariance
 	det := a*d - b*b
 	return belief{
 		mean: (a*r1 - b*r0) / det, variance: a / det, match: (d*r0 - b*r1) / det, matchVariance: d / det,
-		picks: e.n1 + e.n0,
+		picks: e.injected + e.withheld,
 	}
 }
 

@@ -34,9 +34,9 @@ func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	}
 	size, tightestAt := n, float64(cautionTightestAt)
 	e := c.evidenceWithout(k)
-	switch without := e.n0 + e.nu; {
+	switch without := e.withheld + e.unpicked; {
 	case without > 0:
-		mean := (e.s0 + e.su) / without
+		mean := (e.withheldSum + e.unpickedSum) / without
 		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
 		size, tightestAt = n*without/(n+without), tightestAt/5 // the smaller group has a fifth of the sessions
 	case n < cautionMinAlone:
@@ -57,5 +57,8 @@ func (c *Chooser) evidenceWithout(k trial.Arm) evidence {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	total := (&arm{buckets: a.buckets}).total() // without open sessions
-	return evidence{n0: fromFixed(total[iN0]), s0: fromFixed(total[iS0]), nu: fromFixed(total[iNU]), su: fromFixed(total[iSU])}.nonNegative()
+	return evidence{
+		withheld: fromFixed(total[iN0]), withheldSum: fromFixed(total[iS0]),
+		unpicked: fromFixed(total[iNU]), unpickedSum: fromFixed(total[iSU]),
+	}.nonNegative()
 }

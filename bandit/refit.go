@@ -42,7 +42,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 		a.mu.Lock()
 		e := a.discounted(c.ageWeights).nonNegative()
 		a.mu.Unlock()
-		if e.n1 >= 5 {
+		if e.injected >= 5 {
 			es = append(es, e)
 		}
 	}

@@ -35,8 +35,8 @@ type inspectors struct {
 
 // inspectedLine is a transcript on one line, with the findings.
 type inspectedLine struct {
-	raw   []byte
-	start int // line number
+	raw   []byte // the line, in JSON
+	start int    // line number
 
 	done     chan struct{} // closed when the fields below are set
 	rec      wire.Recording
@@ -59,8 +59,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues the transcript raw, which begins at line start, and blocks while too many lines are pending. The caller
-// must not change raw afterwards.
+// add queues a JSON line with a transcript for inspection, and blocks while too many lines are pending. raw is the
+// line, which the caller must not change afterwards, and start is the line number.
 func (i *inspectors) add(raw []byte, start int) error {
 	if i.stopped.Load() {
 		return i.drain()

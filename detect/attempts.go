@@ -206,7 +206,7 @@ func (c *toolCall) withoutQuery(text string) string {
 
 func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
-// withoutBudgets removes budgets and valueless options from a command line.
+// withoutBudgets removes budgets, and options that have no value (-v), from a command line.
 func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	if text == c.command {
 		if found, names := c.splitSearchCommand(); names != "" {

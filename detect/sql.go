@@ -54,8 +54,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns a statement's words in lower case, without numbers and keywords. Every spelling of the statement
-// contains them.
+// sqlNames returns the words in a statement that contain no capital letter, except numbers and keywords. The same
+// statement with other blanks, or with keywords in the other case, contains these words unchanged.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

@@ -84,7 +84,7 @@ type stepMemo struct {
 	literals                                             []string
 	hasLiterals                                          bool
 	hasJudgement                                         bool // the fields that judgement sets are set
-	isTransient, hasTransient                            bool // the failure may end although nothing changes
+	isTransient, hasTransient                            bool // the failure may end even if nothing changes
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
 	waited                                               bool // the call waited, so later results may differ
@@ -206,7 +206,7 @@ func (s *step) mayChangeResults() bool {
 	return s.memo.waited || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure may end although the agent changes nothing.
+// isTransient reports whether the failure may end even if the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true

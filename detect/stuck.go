@@ -7,10 +7,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent can be stuck although the calls differ: a tool fails with the same message, actions leave a screen
+// An agent can be stuck even if the calls differ: a tool fails with the same message, actions leave a screen
 // unchanged, or every result was seen before.
 
-// This many results make a loop although the calls differ.
+// This many results make a loop, even if the calls differ.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
@@ -32,7 +32,7 @@ func hasSameFailures(steps func(int) *step) bool {
 	return hasMatchingResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
-// hasSameAnswers reports whether a tool's last minSameScreens results are the same, although the arguments differ. A
+// hasSameAnswers reports whether a tool's last minSameScreens results are the same, even if the arguments differ. A
 // short result ("The seat is taken.") may describe different objects. It counts only in a game ("The door is locked."),
 // where the call sends a command in plain language.
 func hasSameAnswers(steps func(int) *step) bool {

@@ -254,6 +254,8 @@ func begins(opening string, phrases, exceptions []string) bool {
 	return startsWithPhrase(opening, phrases...) && !startsWithPhrase(opening, exceptions...)
 }
 
+// asksForAnotherWay reports whether the user wants a different result. A list "NAME-anywhere" has phrases in scripts
+// without blanks, such as Chinese, so they match anywhere, and not only at word boundaries.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)

@@ -166,8 +166,8 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns a command's words, without valueless options, program directories, and commands that prepare the
-// shell.
+// commandWords returns a command's words, without options that have no value (-v), without program directories, and
+// without commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string

@@ -86,7 +86,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // occurrence is a kind of failure, or a rejection or correction by the user, in one session.
 type occurrence struct {
 	failure    Case      // the case with this session's counts
-	testError  seenError // tests a draft's triggers; never stored
+	seen       seenError // tests a draft's triggers; never stored
 	lookupStep int       // step of the lookup for fixLookupOnly; 0 for none
 }
 
@@ -98,7 +98,7 @@ type seenError struct {
 
 func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	c.Sessions, c.Refs = 1, []Ref{ps.ref}
-	return &occurrence{failure: c, testError: seen}
+	return &occurrence{failure: c, seen: seen}
 }
 
 // addFix adds a successful fix, and counts it once. A fix that failed in an earlier attempt now counts as successful.

@@ -21,7 +21,7 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	for _, c := range append(r.failures(), r.userOccurrences()...) {
 		w.addToCase(&c.failure, m)
 		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
-			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.testError)
+			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.seen)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func requestCredential(r *http.Request) string {
 	return ""
 }
 
-// maxTokenBytes is the maximum size at which a signed token is decoded.
+// maxTokenBytes is the maximum size of a signed token. A longer token is not decoded.
 const maxTokenBytes = 16 << 10
 
 // credentialOwner returns a string that identifies a credential's owner. For a signed token (JWT), it has the issuer

@@ -19,8 +19,8 @@ type inFlight struct {
 
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded is the maximum size at which precept reads a refused request's body, so that the client can read the
-// answer and use the connection again.
+// maxDiscarded is the maximum number of bytes that precept reads from a refused request's body. After a body is read to
+// the end, the client can read the answer and use the connection again.
 const maxDiscarded = 256 << 10
 
 func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) error {

@@ -37,12 +37,12 @@ type Proxy struct {
 	draining   atomic.Bool
 	unlogged   *log.Logger // discards ReverseProxy's log, because forward.go reports the same errors
 
-	pool     pool
-	inFlight inFlight
-	parses   *wire.ParseCache
-	resolver *resolve.Resolver
-	lessons  agentLessons
-	commands *commandQueue
+	pool       pool
+	inFlight   inFlight
+	parseCache *wire.ParseCache
+	resolver   *resolve.Resolver
+	lessons    agentLessons
+	commands   *commandQueue
 
 	deliveries    deliveries   // newest webhook deliveries
 	unknownKeys   unknownTexts // logged path form keys
@@ -53,7 +53,7 @@ type Proxy struct {
 
 // New returns a data listener's handler. New starts no goroutine.
 func New(o Options) (*Proxy, error) {
-	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parses: wire.NewParseCache()}
+	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parseCache: wire.NewParseCache()}
 	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
 	p.lessons.opts = &p.opts
 	p.commands = newCommandQueue(&p.lessons)

@@ -205,11 +205,11 @@ func (t *turn) parse() {
 	if body.exceededLimit != "" {
 		items = 0
 	}
-	req, err := t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, items)
+	req, err := t.p.parseCache.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, items)
 	var u *wire.Uninspected
 	if errors.As(err, &u) && u.Reason == label.UninspectedItems && hasEarlierTurns(body.plain) {
 		body.exceededLimit = label.UninspectedItems
-		req, err = t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, 0)
+		req, err = t.p.parseCache.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, 0)
 	}
 	switch {
 	case errors.As(err, &u):

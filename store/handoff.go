@@ -235,6 +235,7 @@ func (h *handoff) pauseAppends(now time.Time) {
 	h.outbox.FreeSpace()
 }
 
+// takeReleaseNow returns releaseNow, and resets it to false.
 func (h *handoff) takeReleaseNow() (releaseNow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for the texts in s in a session, and reports whether every non-empty text was found. Found is the first
-// hit for the words or, without words, for the error or the tool.
+// search looks in a session for each non-empty text in s, and reports whether all were found. The returned hit is the
+// first one for s.words or, if s has no words, for s.failure or s.tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {

@@ -30,12 +30,12 @@ type syncPoint struct {
 }
 
 // syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
-// backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error joins deliveryErr and
-// the sync error. If both are nil, the error comes from deleting the rows.
+// backend's disk is full (diskFull). It then also frees the disk space that the outbox
+// reserves. The error joins deliveryErr and the sync error. If both are nil, the error comes from deleting the rows.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
-	releaseNow := s.handoff.takeReleaseNow()
+	releaseNow := s.handoff.takeReleaseNow() // the outbox had no room since the last call
 	due := box != nil && (!now.Before(s.due.sync) || releaseNow)
 	if due && (firstErr == nil || diskFull) {
 		if err := s.sync(ctx, now); err != nil {

@@ -80,8 +80,8 @@ type Metrics struct {
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
 	CopiesCut       atomic.Int64  // reply copies beyond limits.capture_total_bytes; the exchanges are kept
 	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
-	DroppedQuota    atomic.Int64  // the outbox was at limits.outbox_bytes
-	DroppedTenant   atomic.Int64  // the tenant had limits.tenant_bytes in the outbox
+	DroppedQuota    atomic.Int64  // the outbox had reached limits.outbox_bytes
+	DroppedTenant   atomic.Int64  // the tenant's rows in the outbox had reached limits.tenant_bytes
 	DroppedReadOnly atomic.Int64  // the data directory cannot be written
 	WriteErrors     atomic.Int64  // failed writes, each repeated later
 	Pending         atomic.Int64  // exchanges waiting for the backend
@@ -95,8 +95,8 @@ type Metrics struct {
 
 // SignalMetrics counts dropped implicit feedback, by reason.
 type SignalMetrics struct {
-	Quota  atomic.Int64 // the outbox was at limits.outbox_bytes
-	Tenant atomic.Int64 // the tenant had limits.tenant_bytes in the outbox
+	Quota  atomic.Int64 // the outbox had reached limits.outbox_bytes
+	Tenant atomic.Int64 // the tenant's rows in the outbox had reached limits.tenant_bytes
 }
 
 // The reasons for dropped exchanges, in metrics and in Account.
@@ -104,8 +104,8 @@ const (
 	droppedFull     = "full"      // the queue or the memory for exchanges was full
 	droppedBad      = "bad"       // does not encode, or the backend always refuses it
 	droppedReadOnly = "read_only" // the data directory cannot be written
-	droppedQuota    = "quota"     // the outbox was at limits.outbox_bytes
-	droppedTenant   = "tenant"    // the tenant had limits.tenant_bytes in the outbox
+	droppedQuota    = "quota"     // the outbox had reached limits.outbox_bytes
+	droppedTenant   = "tenant"    // the tenant's rows in the outbox had reached limits.tenant_bytes
 	droppedDamaged  = "damaged"   // the outbox was damaged
 	droppedOptOut   = "opted_out" // the exchange names an opted-out path
 )

@@ -310,7 +310,7 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 		}
 		err := json.Unmarshal(line, &row)
 		if err == nil && row.Text == "" {
-			err = errors.New("the object has no text; `precept lessons export` writes the lines that import reads")
+			err = errors.New("the object has no text; import the unchanged output of `precept lessons export`")
 		}
 		if err != nil {
 			problems = append(problems, lesson.Problem{

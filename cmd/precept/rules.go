@@ -36,9 +36,9 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "scan",
 		Short: "List the rules files in captured sessions, with the tokens per section",
-		Long: "Scan reads the newest captured sessions and finds rules files by the frames that the agents write around the files. " +
+		Long: "Scan reads the newest captured sessions and finds rules files by the headings and tags that agents write around them. " +
 			"A section is a heading with content, or a bullet at the left margin. tokens: estimate for one request, four bytes per token. " +
-			"Every request repeats the file, so a session costs more. forbids: a word by which the section forbids something; such a section needs --force.",
+			"Every request repeats the file, so a session costs more. forbids: the word that makes the section a prohibition; `precept rules measure` needs --force for such a section.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")

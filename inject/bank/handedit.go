@@ -72,7 +72,8 @@ func (b *Bank) RecordEdits(
 	return book, pending, err
 }
 
-// detail returns the value for lesson.DetailHand.
+// detail returns where a person's edit was made, for the event's key lesson.DetailHand: the id of the git commit,
+// lesson.HandUncommitted in a git repository before the commit, or else lesson.HandFile.
 func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":

@@ -11,9 +11,10 @@ import (
 )
 
 // Weights and limits for likeness, the similarity in words between a lesson and a window (a sentence or line of a
-// text). Words are compared by stems (words without endings). A stem weighs more the fewer captured sessions contain
-// it. A score combines two shares: how much of a lesson part (a phrase, the title or the description) is in the window,
-// and how much of the window is in the lesson.
+// text). The prefix "like" in names stands for likeness, as in the trigger's key like. Words are compared by stems
+// (words without endings). A stem weighs more the fewer captured sessions contain it. A score combines two shares: how
+// much of a lesson part (a phrase, the title or the description) is in the window, and how much of the window is in the
+// lesson.
 //
 // The values were chosen by measurements on testdata/likeness.tsv.
 const (
@@ -74,7 +75,8 @@ type likeTerm struct {
 	topicLessons []int32 // lessons with this main topic
 }
 
-// likeIndex finds lessons that share stems with a window, and scores them. Everything except scratch is immutable.
+// likeIndex finds the lessons similar to a window: it finds lessons that share stems with the window, and scores them.
+// Everything except scratch is immutable.
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
@@ -222,8 +224,8 @@ func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// matchWindows returns the lesson that is most similar to a text, relative to the lesson's minimum score. Each window
-// has one candidate, the lesson with the highest score.
+// matchWindows returns the lesson that is most similar to a text, relative to the lesson's minimum score. In each
+// window, only the lesson with the highest score is a candidate.
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window

@@ -7,9 +7,10 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book that also matches similar sentences and lines. rate is the largest share of
-// captured sentences and lines that may reach a lesson's threshold. With too few captured sessions, WithLikeness
-// returns the book itself.
+// WithLikeness returns a copy of the book that also matches by likeness: a sentence or line that shares enough words
+// with a lesson matches, even without one of the lesson's phrases. Thresholds are set so that at most the share rate of
+// captured sentences and lines reaches a lesson's threshold. With too few captured sessions, WithLikeness returns the
+// book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -49,22 +50,23 @@ func (b *Book) exactMatches(text string, from textKind) []int32 {
 	return out
 }
 
-// WithoutLikeness returns a copy with exact matches only.
+// WithoutLikeness returns a copy of the book with exact matches only.
 func (b *Book) WithoutLikeness() *Book {
 	next := *b
 	next.like = nil
 	return &next
 }
 
-// AsksForLikeness reports whether an active lesson has like: true.
+// AsksForLikeness reports whether an active lesson asks for matches by similar words (like: true in the trigger).
 func (b *Book) AsksForLikeness() bool {
 	return slices.ContainsFunc(b.active, func(c compiledLesson) bool { return c.lesson.Trigger.ByLikeness })
 }
 
-// MatchesByLikeness reports whether lessons also match by likeness.
+// MatchesByLikeness reports whether the book comes from WithLikeness, and so also matches texts with similar words.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits appends matches by likeness to the exact matches, without duplicates.
+// likeHits appends the lessons with words similar to the query's texts to the exact matches in hits, without
+// duplicates.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {

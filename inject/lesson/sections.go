@@ -123,7 +123,8 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// withoutSections returns the text below the title, or "" if there are more headings.
+// withoutSections returns the text of a lesson without sections: all text below the title. If there are more headings
+// than the title, the lesson has sections, and withoutSections returns "".
 func withoutSections(body string) string {
 	start := 0
 	for h := range headings(body) {

@@ -111,7 +111,7 @@ func readTable(text string) (*table, []row, error) {
 		place := fmt.Sprintf("kinds.tsv:%d", n)
 		f := strings.Split(line, "\t")
 		if len(f) != 3 || slices.Contains(f, "") {
-			return nil, nil, fmt.Errorf("%s: want three fields between tabs", place)
+			return nil, nil, fmt.Errorf("%s: want three fields, separated by tabs", place)
 		}
 		switch f[0] {
 		case "class":

@@ -38,7 +38,7 @@ func TestReadTableReportsFaults(t *testing.T) {
 	t.Parallel()
 	const head = "class\tcourtesy\tplease\nkind\tcommit\tThe user asks for a commit.\n"
 	for table, want := range map[string]string{
-		head + "commit\t^ commit":                     "kinds.tsv:3: want three fields between tabs",
+		head + "commit\t^ commit":                     "kinds.tsv:3: want three fields, separated by tabs",
 		head + "push\tpush\tpush it":                  "kinds.tsv:3: the kind push has no line",
 		head + "commit\t@verb it\tpush it":            `kinds.tsv:3: the class "verb" has no line`,
 		head + "commit\t{branch}\tmain":               "kinds.tsv:3: the shape {branch} is unknown",

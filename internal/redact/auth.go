@@ -188,8 +188,8 @@ func (m *matcher) authScheme(i int) hit {
 // maxHeader is how many header bytes are read for credentials other than cookies.
 const maxHeader = 512
 
-// headerValue matches the credentials in the header value at p, from the first word that looks random. In a cookie
-// list, the credentials end with the list.
+// headerValue matches the credentials in the header value at p, from the first word that looks random. If that
+// word is a cookie's value (NAME=VALUE), the hit extends to the end of the header, so it also covers later cookies.
 func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
@@ -198,23 +198,23 @@ func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	from := p
 	known := from >= m.checkedHeader.start && from < m.checkedHeader.end
 	for p < len(s) && !endsHeader(s[p]) {
-		word, stop := cookie(s, p)
-		if p-from > maxHeader && word == p && stop > p {
+		valueStart, valueEnd := cookie(s, p)
+		if p-from > maxHeader && valueStart == p && valueEnd > p {
 			break
 		}
-		if h := m.checkValue(word, stop, secretClass, valueContext{hasQuotedName: hasQuotedName}); h.kind != noKind {
-			if word > p {
+		if h := m.checkValue(valueStart, valueEnd, secretClass, valueContext{hasQuotedName: hasQuotedName}); h.kind != noKind {
+			if valueStart > p {
 				h.end = headerWordEnd(s, h.end, 0)
 			}
-			if h.kind == secret && word > from {
+			if h.kind == secret && valueStart > from {
 				h.kind = authorization
 			}
 			return h
 		}
 		if known && p == from { // an earlier call has read the other words
-			stop = max(stop, m.checkedHeader.end-1)
+			valueEnd = max(valueEnd, m.checkedHeader.end-1)
 		}
-		if p = headerWordEnd(s, stop, ';'); p < len(s) && !endsHeader(s[p]) {
+		if p = headerWordEnd(s, valueEnd, ';'); p < len(s) && !endsHeader(s[p]) {
 			p++
 		}
 	}
@@ -225,8 +225,8 @@ func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the bounds of the value in the cookie at p. The value has at most maxValue bytes. A word without a
-// name is a value.
+// cookie returns the bounds of VALUE in the cookie NAME=VALUE at p, at most maxValue bytes. For a word without NAME=,
+// the value is the whole word.
 func cookie(s []byte, p int) (value, end int) {
 	const maxName = 64
 	value, end = p, p

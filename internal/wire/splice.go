@@ -42,8 +42,8 @@ type place struct {
 	head, tail string // createdMember: bytes around the text
 }
 
-// userTextPlace returns the place before the user's own words: in the last text part with words, or else in the last
-// text part. In the Messages API, tool results come first.
+// userTextPlace returns the place before the user's own words, where a block is inserted: just before the last text
+// part with words or, if no part has words, before the last text part. Parts before a tool result are not considered.
 func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {

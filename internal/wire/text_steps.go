@@ -130,7 +130,8 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel returns a line's label without the number, and the text after it. Other lines have no label.
+// stepLabel splits a line at the colon into the label, such as "Action", and the text after it. It removes a step
+// number from the label. For a line without one of the four labels, both results are empty.
 func stepLabel(line string) (label, content string) {
 	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -143,6 +144,7 @@ func stepLabel(line string) (label, content string) {
 	return "", ""
 }
 
+// withoutThought removes the empty thought at the end of a scratchpad, the last line "Thought:".
 func withoutThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {

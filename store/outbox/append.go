@@ -48,8 +48,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction that also writes the counts, and the turns from CountBypassed. If the
-// transaction fails, the counts in memory are restored. The caller holds mu.
+// transact runs change in a transaction. The transaction also writes the counts, and what CountBypassed has recorded in
+// memory. If the transaction fails, the counts in memory are restored. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {

@@ -70,8 +70,8 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers greater than after, oldest first. The list ends with the post at which the
-// documents reach maxBytes.
+// Posts returns the posts with numbers greater than after, oldest first. The list ends once the documents in
+// it have maxBytes or more.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {

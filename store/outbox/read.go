@@ -72,8 +72,8 @@ func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	})
 }
 
-// readPage returns s's results until their documents reach maxBytes. scan returns the current result and the document
-// size.
+// readPage returns s's results. The page ends once the documents in it have maxBytes or more. scan returns the current
+// result and the document size.
 func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()

@@ -42,8 +42,8 @@ func (s *Store) NewExchangeDeleter(group, owner string) *ExchangeDeleter {
 	return &ExchangeDeleter{store: s, group: group, owner: owner}
 }
 
-// DeleteExchanges deletes the exchanges in closed sessions last seen before a time, and returns the number. ok is false
-// if old sessions exist and no sample stream for them has the group. Without the lease it does nothing.
+// DeleteExchanges deletes the exchanges in closed sessions last seen before the given time, and returns the number. ok
+// is false if old sessions exist and no sample stream for them has the group. Without the lease it does nothing.
 func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := deleter.store
 	if isOwner, err := deleter.acquireLease(ctx, lease); !isOwner || err != nil {

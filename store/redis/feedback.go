@@ -383,7 +383,7 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return sumAdded(additions, ids)
 }
 
-// PurgeParked deletes the feedback parked before a time, and returns the number of entries.
+// PurgeParked deletes the feedback parked before the given time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }

@@ -29,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes the given sessions last seen before a time ("" means all), in one script call, and then the sessions'
-// index entries in other shards.
+// forget deletes the sessions ids if last seen before the given time ("" means always), in one script call, and then
+// the sessions' index entries in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// PurgeSessions deletes the sessions last seen before a time, as Forget does, and returns the number. When ctx ends, it
-// stops after the current step of some milliseconds. One step is always done.
+// PurgeSessions deletes the sessions last seen before the given time, as Forget does, and returns the number. When ctx
+// ends, it stops after the current step of some milliseconds. One step is always done.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {
@@ -125,8 +125,8 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error
 	return n, err
 }
 
-// sweep deletes the sessions last seen before a time ("" means all) in the keyspaces from list. When ctx ends, it stops
-// after the current step.
+// sweep deletes the sessions last seen before the given time ("" means all) in the keyspaces from list. When ctx ends,
+// it stops after the current step.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {

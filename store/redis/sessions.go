@@ -110,8 +110,8 @@ type sessionRef struct {
 	started int64 // start in Unix microseconds; 0 means unknown
 }
 
-// DueSessions returns at most limit open sessions started before a time, oldest first (ties by id, then tenant), after
-// the previous call's last row (or the zero Row).
+// DueSessions returns at most limit open sessions started before the given time, oldest first (ties by id, then
+// tenant), after the previous call's last row (or the zero Row).
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// Closed sessions and sessions without a row are left out, so several pages may be needed.
@@ -134,8 +134,8 @@ func compareRefs(a, b sessionRef) int {
 // dueHeadSize is the size of start and id in a due list member.
 const dueHeadSize = 24
 
-// dueAfter returns at most limit due sessions that follow last and started before a time, and reports whether more may
-// follow.
+// dueAfter returns at most limit due sessions that follow last and started before the given time, and reports whether
+// more may follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
 	var end *sessionRef // position up to which all lists were read; nil means to the ends

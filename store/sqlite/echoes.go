@@ -90,8 +90,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 	t.onCommit = append(t.onCommit, func() { t.store.newestGen = g })
 }
 
-// compactGeneration deletes the echoes in a full generation that FindEcho never returns: all but the newest
-// maxEchoesPerKey echoes per key. It also deletes generations that are too old.
+// compactGeneration keeps only the newest maxEchoesPerKey echoes per key in a full generation, because FindEcho returns
+// no more sessions per key. It also deletes the generations beyond the newest maxGenerations.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
@@ -99,7 +99,8 @@ func (t *tx) compactGeneration(gen int64) {
 	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-maxGenerations)
 }
 
-// dropOldEchoes deletes the oldest generations, as long as they have only echoes from before a time.
+// dropOldEchoes deletes generations, oldest first, and stops at the first generation with an echo written at the given
+// time or later.
 func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
 		if t.db.queryInt("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {

@@ -254,7 +254,7 @@ func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.Ec
 	})
 }
 
-// PurgeParked deletes feedback parked before a time, and returns the number of entries.
+// PurgeParked deletes feedback parked before the given time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
 		deleted := t.db.exec("DELETE FROM parked WHERE at < ?", before)

@@ -48,9 +48,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// DueSessions returns at most limit open sessions started before a time, oldest first (ties by id, then tenant), after
-// the previous call's last row (or the zero Row). The query also finds whether feedback exists, so that most sessions
-// close without another read.
+// DueSessions returns at most limit open sessions started before the given time, oldest first (ties by id, then
+// tenant), after the previous call's last row (or the zero Row). The query also finds whether feedback exists, so that
+// most sessions close without another read.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),

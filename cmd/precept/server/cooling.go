@@ -14,7 +14,7 @@ import (
 // read the samples made from it.
 const lakeGroup = "lake"
 
-// minDeletePause and maxDeletePause bound the pause between two deletions, a tenth of learning.hot.
+// The pause between two deletions is a tenth of learning.hot, but at least minDeletePause and at most maxDeletePause.
 const (
 	minDeletePause  = time.Second
 	maxDeletePause  = 10 * time.Minute

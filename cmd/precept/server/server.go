@@ -30,14 +30,15 @@ const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds what the server and the commands share: a clock, a random source, and callbacks for rare events.
+// Tools holds what the server and the commands get from main, and tests replace: a clock, a random source, and
+// callbacks for rare events.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
 	// OnDamaged is called for a session that is skipped because a stored exchange is damaged; may be nil.
 	OnDamaged func(ref session.Ref, err error)
-	// OnJudgeWait is called before a failed question to the judge, a model that rates sessions, is asked again; may be
-	// nil.
+	// OnJudgeWait is called when the judge, a model that rates sessions, has failed to answer, and is asked again after
+	// d; may be nil.
 	OnJudgeWait func(err error, d time.Duration)
 }
 
