@@ -17,8 +17,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// newRoleFixture returns a server that accepts a viewer's token and has content on every page, the lesson service, and
-// the stored session's id.
+// newRoleFixture returns a server, its lesson service, and the id of its stored session. The server accepts viewerToken
+// and has content for every page.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -31,7 +31,8 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, lessonService, id.String()
 }
 
-// A new route is refused until isViewable lists the route. Text searches are refused as well.
+// isViewable lists the routes for viewers, so a new route is refused until it is listed there. On the viewable session
+// routes, a search for words, tools or errors is refused too.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // these routes need no token

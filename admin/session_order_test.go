@@ -18,15 +18,15 @@ import (
 	"precept/store"
 )
 
-// threeCostFixture returns a server with three sessions: cheap is the longest, dear costs most, and unpriced has an
-// unpriced model.
+// threeCostFixture returns a server with three sessions: cheap is the longest, expensive costs the most, and unpriced
+// has a model without a price.
 func threeCostFixture(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
-	for i, name := range []string{"cheap", "dear", "unpriced"} {
+	for i, name := range []string{"cheap", "expensive", "unpriced"} {
 		k.addSession(t, name, 1, func(r *sessionpkg.Record, _ []sample.Exchange) {
 			r.Identity.Model = ifElse(name == "unpriced", "other", "gpt-test")
-			r.Identity.Agent = ifElse(name == "dear", "writer", "coder")
+			r.Identity.Agent = ifElse(name == "expensive", "writer", "coder")
 			r.Thread.Used = trial.Usage{Input: int64(1000 * (i + 1))}
 			r.Identity.Seen = r.Identity.Started.Add(time.Duration(9-i) * time.Minute)
 			r.Facts = sessionpkg.Facts{Turns: 1, Task: "task of " + name}
@@ -45,7 +45,7 @@ func TestSessionsSortByCostAndDuration(t *testing.T) {
 	f := threeCostFixture(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
 	for order, want := range map[string]string{
-		"costliest": "dear cheap unpriced", "cheapest": "cheap dear unpriced", "longest": "cheap dear unpriced", "shortest": "unpriced dear cheap",
+		"costliest": "expensive cheap unpriced", "cheapest": "cheap expensive unpriced", "longest": "cheap expensive unpriced", "shortest": "unpriced expensive cheap",
 	} {
 		page := get(t, f, "/sessions?order="+order, http.StatusOK)
 		var got []string

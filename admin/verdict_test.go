@@ -76,8 +76,8 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 }
 
-// When sorted by effect, rows without an effect come last. The key "needs" sorts by NeedsPicks, the number of picks
-// until a verdict is likely.
+// When sorted by effect, rows without an effect come last. The key "needs" sorts by NeedsPicks, the number of
+// further picks (sessions for which the lesson is chosen) until a verdict is likely.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}

@@ -83,8 +83,9 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A loop warning may come before the first match. Later decisions do not change the session's centre. AnyInjected
-// includes the later decision's lessons, but not the warning.
+// A loop warning can come before the first matching lesson. Lessons that match later do not change the session's
+// centre, the expected reward that precept recorded at the first match. AnyInjected includes the later lessons, but not
+// the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0

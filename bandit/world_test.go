@@ -49,7 +49,8 @@ func newWorld(n int, contrary bool, seed string) *world {
 	return w
 }
 
-func (w *world) drawSession() (ease float64, matched []int) {
+// drawSession returns a new session's success rate without lessons, and the indices of the matching lessons.
+func (w *world) drawSession() (baseRate float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
 		p := float64(w.matches) / float64(len(w.lessons)) * math.Exp(0.7*w.lessons[j].hard*d-0.25*w.lessons[j].hard*w.lessons[j].hard)
@@ -60,13 +61,14 @@ func (w *world) drawSession() (ease float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-func (w *world) successRate(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
+// successRate returns the session's success rate with the injected lessons.
+func (w *world) successRate(baseRate float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
-			ease += w.lessons[bySlug[p.Slug]].effect
+			baseRate += w.lessons[bySlug[p.Slug]].effect
 		}
 	}
-	return min(max(ease, 0.01), 0.99)
+	return min(max(baseRate, 0.01), 0.99)
 }
 
 func (w *world) index() map[string]int {
@@ -81,14 +83,14 @@ func (w *world) index() map[string]int {
 func (w *world) simulateLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
-		ease, matched := w.drawSession()
+		baseRate, matched := w.drawSession()
 		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
-		p := w.successRate(ease, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
-		gain += (p - ease) / float64(n)
+		p := w.successRate(baseRate, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
+		gain += (p - baseRate) / float64(n)
 		y := 0.0
 		if w.rng.Float64() < p {
 			y = 1
@@ -103,16 +105,16 @@ func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain floa
 	index := w.index()
 	rewards := 0
 	for i := range n {
-		ease, matched := w.drawSession()
+		baseRate, matched := w.drawSession()
 		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
 		ps := bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
-		p := w.successRate(ease, ps, index)
+		p := w.successRate(baseRate, ps, index)
 		if i >= n/2 {
-			gain += (p - ease) / float64(n-n/2)
+			gain += (p - baseRate) / float64(n-n/2)
 		}
 		y := 0.0
 		if w.rng.Float64() < p {

@@ -19,12 +19,13 @@ var (
 	ResultHash   = hashResult
 )
 
-// ResultEnds returns a hash of the result's ends, or 0 if unknown.
-func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
+// EndLinesHash returns a hash of the result's first two and last four lines, or 0 for a result that it does not read,
+// such as a long one.
+func EndLinesHash(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// ReadInFull returns how many earlier results a search for loops hashed, and in how many it searched for lines about
-// the failure (described).
-func ReadInFull(req *wire.Request) (hashed, described int) {
+// CountFullReads searches for loops. It returns for how many earlier results the search read the whole text to hash it,
+// and for how many it looked for the lines about the failure.
+func CountFullReads(req *wire.Request) (hashed, searchedForFailure int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()
 	h.answerStart = h.unreadEnd
@@ -34,10 +35,10 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 			hashed++
 		}
 		if s.memo.fingerprint != nil && s.memo.fingerprint.failureComputed {
-			described++
+			searchedForFailure++
 		}
 	}
-	return hashed, described
+	return hashed, searchedForFailure
 }
 
 // Verification returns the kind of a test, lint or build and whether it passed. ok is false for other calls and for

@@ -6,27 +6,27 @@ import (
 	"precept/detect"
 )
 
-// The results have no exit code, or one that is hidden by a pipe or inside other text.
+// The results have no exit code, or a pipe or other text hides the code.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{
 		{
-			"tsc in a pipe to head", "bash", command("npx tsc --noEmit 2>&1 | head -20"),
+			"tsc piped to head", "bash", command("npx tsc --noEmit 2>&1 | head -20"),
 			"lib/cart.ts(12,9): error TS2322: Type 'string' is not assignable to type 'number'.\nlib/cart.ts(19,3): error TS2304: Cannot find name 'total'.",
 			0, detect.Error, "text:tsc",
 		},
 		{
-			"go test in a pipe to tail, exit 0", "exec_command", `{"cmd":"go test ./... | tail -5"}`,
+			"go test piped to tail, exit 0", "exec_command", `{"cmd":"go test ./... | tail -5"}`,
 			"Process exited with code 0\nOutput:\n--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: got 3\nFAIL\nFAIL\tshop/cart\t0.004s\n",
 			0, detect.Error, "text:",
 		},
 		{
-			"pytest in a pipe to tail", "bash", command("pytest -q | tail -3"),
+			"pytest piped to tail", "bash", command("pytest -q | tail -3"),
 			"FAILED tests/test_cart.py::test_total - assert 3 == 4\n1 failed, 7 passed in 0.12s", 0,
 			detect.Error, "text:test-fail",
 		},
 		{
-			"npm in a pipe to grep", "bash", command("npm run build 2>&1 | grep -i err"),
+			"npm piped to grep", "bash", command("npm run build 2>&1 | grep -i err"),
 			"npm error code 2\nnpm error path /srv/app", 0, detect.Error, "text:npm",
 		},
 		{

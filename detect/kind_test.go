@@ -94,7 +94,9 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	}
 }
 
-func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
+// A line that names a cause, such as a missing header file, does not get the general kind for its wording, such as
+// "No such file".
+func TestGeneralKindsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{
 		"env: 'node': No such file or directory":                             {"command-not-found"},

@@ -275,7 +275,7 @@ func TestShellErrorsInHalfTheLinesAreAFailure(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsFoundAtEitherOutputEnd(t *testing.T) {
+func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
 		"Collecting flask\n<Command timed out after 120s>":                 "text:timeout",

@@ -229,7 +229,9 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 	}
 }
 
-func TestSignatureIsTheTextOrTheHeadline(t *testing.T) {
+// The signature of a short result has all lines without stack frames. The signature of a long result is the headline,
+// the few lines that describe the failure.
+func TestLongTextSignatureIsTheHeadline(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, tc := range []struct{ name, text, want string }{
 		{

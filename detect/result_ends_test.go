@@ -12,9 +12,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Loops does not hash results with different ends, so equal results must have equal ends. Times, ids, blank lines and
-// colours do not count.
-func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
+// Loops hashes the whole results only if the first and last lines are equal. Therefore equal results must have equal
+// first and last lines. Times, ids, blank lines and colours do not count.
+func TestEqualResultsHaveEqualEndLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{
@@ -31,35 +31,35 @@ func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 			return b.String()
 		}
 		first, second := render(3), render(8)
-		one, two := detect.ResultEnds(first), detect.ResultEnds(second)
+		one, two := detect.EndLinesHash(first), detect.EndLinesHash(second)
 		if detect.ResultHash(first, false) == detect.ResultHash(second, false) && one != two && one != 0 && two != 0 {
-			t.Errorf("results %.200q and %.200q have the same hash, but different ends", first, second)
+			t.Errorf("results %.200q and %.200q have the same hash, but different first or last lines", first, second)
 		}
 	})
 }
 
-// The ends are the first two and the last four lines, up to a limit.
-func TestResultEndsAreFirstAndLastLines(t *testing.T) {
+// EndLinesHash reads at most 256 bytes per line.
+func TestEndLinesHashReadsTwoFirstAndFourLastLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Split("a b c d e f g h", " ")
 	for i, want := range []bool{true, true, false, false, true, true, true, true} {
 		other := slices.Clone(text)
 		other[i] = "x"
-		if got := detect.ResultEnds(strings.Join(text, "\n")) != detect.ResultEnds(strings.Join(other, "\n")); got != want {
-			t.Errorf("line %d changed: ends changed = %v, want %v", i, got, want)
+		if got := detect.EndLinesHash(strings.Join(text, "\n")) != detect.EndLinesHash(strings.Join(other, "\n")); got != want {
+			t.Errorf("line %d changed: EndLinesHash changed = %v, want %v", i, got, want)
 		}
 	}
 	line := strings.Repeat("word ", 60)
-	if detect.ResultEnds(line+"a") != detect.ResultEnds(line+"b") {
-		t.Errorf("a change at line byte %d changed the ends, want only the first 256 bytes to count", len(line))
+	if detect.EndLinesHash(line+"a") != detect.EndLinesHash(line+"b") {
+		t.Errorf("a change at line byte %d changed EndLinesHash, want only the first 256 bytes to count", len(line))
 	}
-	if got := detect.ResultEnds(strings.Repeat("word\n", 14<<10)); got != 0 {
-		t.Errorf("ResultEnds(70 KB) = %d, want 0 (unknown)", got)
+	if got := detect.EndLinesHash(strings.Repeat("word\n", 14<<10)); got != 0 {
+		t.Errorf("EndLinesHash(70 KB) = %d, want 0 (unknown)", got)
 	}
 }
 
-// Loops reads a whole earlier result only if the ends equal a new failure's ends, so a long session with different
-// failures is cheap.
+// Loops reads a whole earlier result only if its first and last lines equal a new failure's, so a long session with
+// different failures is cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
 	var steps []testStep
@@ -68,8 +68,8 @@ func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 		steps = append(steps, bash(fmt.Sprintf("python tool%d.py", i),
 			fmt.Sprintf("Traceback (most recent call last):\n%sValueError: row %d of %c is empty\n\nCommand exited with code 1", frames, i*31, 'a'+i%26)))
 	}
-	hashed, described := detect.ReadInFull(parse(t, wire.Chat, obj{"messages": chat(steps)}))
-	if hashed != 0 || described > 1 {
-		t.Errorf("earlier results that Loops read: %d hashed, %d described of 59, want 0 and at most 1", hashed, described)
+	hashed, searchedForFailure := detect.CountFullReads(parse(t, wire.Chat, obj{"messages": chat(steps)}))
+	if hashed != 0 || searchedForFailure > 1 {
+		t.Errorf("of 59 earlier results, Loops hashed %d and searched %d for the failure, want 0 and at most 1", hashed, searchedForFailure)
 	}
 }

@@ -187,7 +187,7 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	})
 }
 
-// The success flag does not count for a command in a pipe, which hides the exit code.
+// The success flag does not count for a piped command, because the pipe hides the exit code.
 func TestFlagOverridesLookupAndFileText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
@@ -196,7 +196,7 @@ func TestFlagOverridesLookupAndFileText(t *testing.T) {
 		t.Errorf("read file with the success flag: got judgement %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("npm error in a pipe with the success flag: got judgement %+v, want an error", got)
+		t.Errorf("piped npm error with the success flag: got judgement %+v, want an error", got)
 	}
 }
 

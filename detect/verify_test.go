@@ -48,11 +48,11 @@ func TestVerificationHasAnOutcomeIfTheRunStarted(t *testing.T) {
 			"pytest fails with an exit code", jsonArgs("cmd", "pytest"),
 			"Process exited with code 1\nOutput:\nsome words", "test", false,
 		},
-		{"in a pipe to tail, with a summary", command("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
+		{"piped to tail, with a summary", command("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
 		{"build and test count as a test", command("npm run build && npm test"), "ok\n<exit>", "test", true},
 		{"gradle wrapper fails", command("./gradlew test"), "BUILD FAILED in 3s", "test", false},
 		{
-			"in a pipe to head, without a summary", command("pytest | head -1"), "==== test session starts ====", "",
+			"piped to head, without a summary", command("pytest | head -1"), "==== test session starts ====", "",
 			false,
 		},
 		{"missing program", command("pytest"), "bash: pytest: command not found", "", false},

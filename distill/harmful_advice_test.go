@@ -23,7 +23,7 @@ func bashCall(command, output string, code int) event {
 }
 
 // In each case, the agent gets rid of an error by skipping a check or discarding work. The lesson, if there is one,
-// must advise a repair of the cause instead.
+// must advise repairing the cause instead.
 func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a skipped hook", "mend-what-a-commit-hook-reports", []event{

@@ -99,7 +99,8 @@ func TestArmIncludesPresentation(t *testing.T) {
 	}
 }
 
-// A negative belief about the advice does not make the belief about the caution negative.
+// If the lesson's advice harms, the lesson is presented as a caution: a warning against what it advised. The chooser's
+// negative belief about the advice's effect does not make the expected effect of the caution negative.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

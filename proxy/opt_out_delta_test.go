@@ -12,9 +12,9 @@ import (
 	"precept/store"
 )
 
-// A request with previous_response_id contains a tool result without the call. If the session's record does not have
-// the call's arguments, because they are long or precept was restarted, the call may have named an opted-out path, and
-// precept opts the turn out.
+// A request with previous_response_id contains a tool result without the call. precept does not know the call's
+// arguments if they are long, or if it was restarted after the call. In a session's first turn, or if an earlier turn
+// opted out, such a call might have named an opted-out path, so precept opts the turn out.
 func TestResultWithoutCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -140,8 +140,9 @@ func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// precept removes repeated slashes in known APIs' paths and next to the version.
-func TestOtherPathsAreForwarded(t *testing.T) {
+// In the path of an API that precept knows, precept removes repeated and trailing slashes. In other paths, it removes
+// only the repeated slashes before and after /v1.
+func TestForwardedPathHasNoRepeatedSlashes(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)
 	for requested, want := range map[string]string{

@@ -128,7 +128,7 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// The upstream gets the same bytes in each try. precept detects the loop, a repeated failing call, only once, and
+// The upstream gets the same bytes in each attempt. precept detects the loop, a repeated failing call, only once, and
 // stores one complete exchange for each turn.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
@@ -151,7 +151,7 @@ func TestRetryBelongsToSameTurn(t *testing.T) {
 	}
 }
 
-// sendWithRetries sends three turns, each with two failing tries before the successful one.
+// sendWithRetries sends three turns, each with two failed attempts before the successful one.
 func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
@@ -172,8 +172,8 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	session := ""
 	for turn := range 3 {
 		var bodies []string
-		for try := range 3 {
-			failing.Store(try < 2)
+		for attempt := range 3 {
+			failing.Store(attempt < 2)
 			req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(a.body()))
 			if err != nil {
 				t.Fatal(err)
@@ -190,14 +190,14 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 				session = res.Header.Get("Precept-Session")
 			}
 			if got := res.Header.Get("Precept-Session"); got != session {
-				t.Errorf("turn %d, try %d: session = %s, want %s", turn, try, got, session)
+				t.Errorf("turn %d, attempt %d: session = %s, want %s", turn, attempt, got, session)
 			}
-			if try == 2 {
+			if attempt == 2 {
 				a.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
-			t.Errorf("turn %d: the three tries' bodies differ:\n%s", turn, strings.Join(bodies, "\n"))
+			t.Errorf("turn %d: the three attempts' bodies differ:\n%s", turn, strings.Join(bodies, "\n"))
 		}
 	}
 	loops, complete := 0, 0

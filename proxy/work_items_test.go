@@ -37,10 +37,10 @@ type feedbackResponse struct {
 	Error          struct{ Message string }
 }
 
-// postScore posts a score for the session or the work item named by the JSON member subject.
-func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
+// postScore posts a score. member is the JSON member that names a session or a work item, such as "branch":"fix/x".
+func (f *fixture) postScore(t *testing.T, header http.Header, member string) (got feedbackResponse) {
 	t.Helper()
-	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
+	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+member+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatalf("decode response to feedback: %v: %s", err, body)
 	}
@@ -54,23 +54,23 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
-	for _, subject := range []string{
+	for _, member := range []string{
 		`"commit":"3f2a9c1"`, `"commit":"` + commitHash + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
-		if got := f.postScore(t, nil, subject); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
-			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, got)
+		if got := f.postScore(t, nil, member); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
+			t.Errorf("feedback on %s: got %+v, want joined with session a", member, got)
 		}
 	}
-	for subject, want := range map[string]int{
+	for member, want := range map[string]int{
 		`"commit":"3f2a9c2"`: 404, `"branch":"fix/y"`: 404, `"pull_request":"acme/shop#13"`: 404, `"pull_request":"acme/other#12"`: 404,
 		`"commit":"3f2a9"`: 400, `"commit":"main branch"`: 400, `"commit":"0000000"`: 400, `"branch":"a b"`: 400, `"branch":".."`: 400,
 		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
-		if got := f.postScore(t, nil, subject); got.code != want || got.Error.Message == "" {
-			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, got, want)
+		if got := f.postScore(t, nil, member); got.code != want || got.Error.Message == "" {
+			t.Errorf("feedback on %s: got %+v, want status %d with a message", member, got, want)
 		}
 	}
 }

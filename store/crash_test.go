@@ -243,8 +243,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 }
 
 // Up to three changed bytes, and perhaps a truncation, damage an outbox file. The store opens, stores each offered
-// exchange at most once, and stores new turns.
-func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
+// exchange at most once, and stores new turns. The account, the outbox's exchange counts, equals what is stored.
+func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 12
 	f := newFixture(t, nil)

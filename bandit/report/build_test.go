@@ -20,24 +20,25 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// armSessions describes sessions with one lesson. The suffix 1 means injected, 0 means withheld.
+// armSessions describes two groups of sessions: in one the lesson was injected, in the other it was withheld at random.
 type armSessions struct {
-	eps                      float64
-	n1, n0                   int     // sessions with a reward
-	y1, y0                   float64 // success rates
-	unrewarded1, unrewarded0 int     // sessions closed without a reward
-	day                      int32   // 0 means today
-	tier1                    int     // tier in injected sessions; 0 means 1
-	controlled               bool
+	epsilon                                float64 // probability that the lesson is withheld
+	injected, withheld                     int     // sessions with a reward
+	injectedRate, withheldRate             float64 // success rates
+	unrewardedInjected, unrewardedWithheld int     // sessions closed without a reward
+	day                                    int32   // 0 means today
+	injectedTier                           int     // reward tier in injected sessions; 0 means 1
+	controlled                             bool    // control sessions, in which each lesson is withheld
 }
 
-// addArmSessions computes the deltas for each kind of session once, because equal sessions have equal deltas.
+// addArmSessions adds the sessions' counts to the chooser. It computes the deltas for each kind of session once,
+// because equal sessions have equal deltas.
 func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.day == 0 {
 		a.day = today()
 	}
-	if a.tier1 == 0 {
-		a.tier1 = 1
+	if a.injectedTier == 0 {
+		a.injectedTier = 1
 	}
 	var all []trial.Delta // added in one step; after two steps, the chooser would detect a change in the effect
 	add := func(ds []trial.Delta, times int) {
@@ -47,23 +48,23 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 		}
 		all = append(all, multiplied...)
 	}
-	addSide := func(injected bool, rewarded, mute int, share float64, tier int) {
+	addGroup := func(injected bool, rewarded, unrewarded int, successRate float64, tier int) {
 		x := trial.Assignment{
 			ControlP: 0.05, Control: a.controlled, Centre: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
 			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
 		}
 		if !a.controlled {
-			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, MeanEffect: 0.01, Offset: 0.5, Centre: 0.5, Tokens: 40}}
+			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.epsilon, Injected: injected, MeanEffect: 0.01, Offset: 0.5, Centre: 0.5, Tokens: 40}}
 		}
-		successes := int(math.Round(float64(rewarded) * share))
-		add(x.ClosingDeltas(), mute)
+		successes := int(math.Round(float64(rewarded) * successRate))
+		add(x.ClosingDeltas(), unrewarded)
 		x.RewardAtClose = &trial.RewardAtClose{Tier: tier}
 		add(x.ClosingDeltas(), rewarded)
 		add(bandit.Contribution(&x, 1, tier), successes)
 		add(bandit.Contribution(&x, 0, tier), rewarded-successes)
 	}
-	addSide(true, a.n1, a.unrewarded1, a.y1, a.tier1)
-	addSide(false, a.n0, a.unrewarded0, a.y0, 1)
+	addGroup(true, a.injected, a.unrewardedInjected, a.injectedRate, a.injectedTier)
+	addGroup(false, a.withheld, a.unrewardedWithheld, a.withheldRate, 1)
 	c.Add(all)
 }
 
@@ -79,8 +80,8 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// lessonARow returns the row for lesson a in a report on c, after the edits to the report input.
-func lessonARow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
+// lessonRow builds a report on c, after the edits to the report input, and returns the row for the lesson "a".
+func lessonRow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
 	for _, edit := range edits {
@@ -91,30 +92,31 @@ func lessonARow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) r
 			return r
 		}
 	}
-	t.Fatal("report has no row for lesson a")
+	t.Fatal(`report has no row for the lesson "a"`)
 	return report.Row{}
 }
 
+// NeedsPicks is the number of further picks (sessions for which the lesson is chosen) until a verdict is likely.
 func TestVerdictDependsOnData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a    armSessions
 		want report.Verdict
 	}{
-		"no sessions":                 {armSessions{eps: 0.2}, report.Unproven},
-		"helps a lot":                 {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
-		"harms a lot":                 {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
-		"no effect":                   {armSessions{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
-		"no effect, too few sessions": {armSessions{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
-		"little data":                 {armSessions{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
-		"too many withheld":           {armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
-		"fewer rewards if withheld":   {armSessions{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, unrewarded0: 200}, report.Invalid},
-		"another tier if injected":    {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
-		"expected to harm":            {armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
+		"no sessions":                 {armSessions{epsilon: 0.2}, report.Unproven},
+		"helps a lot":                 {armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5}, report.ProvenHelps},
+		"harms a lot":                 {armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.4, withheldRate: 0.7}, report.ProvenHarms},
+		"no effect":                   {armSessions{epsilon: 0.5, injected: 20000, withheld: 20000, injectedRate: 0.5, withheldRate: 0.5}, report.NoEffect},
+		"no effect, too few sessions": {armSessions{epsilon: 0.5, injected: 400, withheld: 400, injectedRate: 0.5, withheldRate: 0.5}, report.Unproven},
+		"little data":                 {armSessions{epsilon: 0.2, injected: 35, withheld: 9, injectedRate: 0.6, withheldRate: 0.5}, report.Unproven},
+		"too many withheld":           {armSessions{epsilon: 0.2, injected: 1600, withheld: 700, injectedRate: 0.8, withheldRate: 0.5}, report.Invalid},
+		"fewer rewards if withheld":   {armSessions{epsilon: 0.2, injected: 1600, withheld: 200, injectedRate: 0.8, withheldRate: 0.5, unrewardedWithheld: 200}, report.Invalid},
+		"another tier if injected":    {armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5, injectedTier: 3}, report.Invalid},
+		"expected to harm":            {armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.4, withheldRate: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
 			addArmSessions(counters, "a", tc.a)
-			r := lessonARow(t, counters)
+			r := lessonRow(t, counters)
 			if r.Verdict != tc.want {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
 			}
@@ -131,24 +133,24 @@ func TestVerdictDependsOnData(t *testing.T) {
 // With fewer withheld sessions, the interval widens until it contains 0.
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := lessonARow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.6, withheldRate: 0.49})
+	if r := lessonRow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := lessonARow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.58, withheldRate: 0.53})
+	if r := lessonRow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
 
 func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
-	if r := lessonARow(t, c); r.Verdict != report.NoEffect {
+	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 10_000, withheld: 10_000, injectedRate: 0.5, withheldRate: 0.5})
+	if r := lessonRow(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("Verdict = %s, interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
-	if r := lessonARow(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.MaterialEffect {
+	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 19_000, withheld: 1_000, injectedRate: 0.5, withheldRate: 0.5})
+	if r := lessonRow(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.MaterialEffect {
 		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.MaterialEffect)
 	}
 }
@@ -156,15 +158,15 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 // The threshold for a proof grows with the number of tested lessons.
 func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 1100, withheld: 1100, injectedRate: 0.583, withheldRate: 0.5})
+	r := lessonRow(t, c)
 	if r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // with so many lessons, lesson a is not proven
-		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 30, withheld: 30, injectedRate: 0.5, withheldRate: 0.5})
 	}
-	if r = lessonARow(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten such rows") {
+	if r = lessonRow(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten such rows") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want %s and "one in ten such rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
@@ -172,29 +174,29 @@ func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 // Among many lessons, some intervals exclude 0 by chance.
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 620, withheld: 620, injectedRate: 0.59, withheldRate: 0.5})
+	r := lessonRow(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
-		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 60, withheld: 60, injectedRate: 0.5, withheldRate: 0.5})
 	}
-	r = lessonARow(t, c)
+	r = lessonRow(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want no claim of help, an interval above 0 and NeedsPicks > 0", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want neither %s nor %s, an interval above 0 and more picks needed", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want a note with "by chance"`, r.Verdict, r.Note)
 	}
 }
 
-// The verdict "helps" needs 50 rewarded sessions with the lesson and 50 withheld ones. The verdict stays when fewer
-// sessions are withheld and the interval widens, because the earlier interval stays valid.
+// The verdict "helps" needs 50 rewarded sessions with the lesson and 50 without. A smaller holdout can widen a later
+// interval until it contains 0. The verdict stays, because the narrower interval excluded 0 before.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
-	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	early := lessonARow(t, few)
+	addArmSessions(few, "a", armSessions{epsilon: 0.2, injected: 160, withheld: 40, injectedRate: 0.9, withheldRate: 0.4})
+	early := lessonRow(t, few)
 	if *early.Lo <= 0 || early.Verdict == report.Helps {
 		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, want a bound above 0, but not the verdict "helps"`, early.Verdict, *early.Lo)
 	}
@@ -203,19 +205,19 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 	c := bandit.New()
 	for i := range 20 {
-		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 30, withheld: 30, injectedRate: 0.5, withheldRate: 0.5})
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1280, withheld: 320, injectedRate: 0.6, withheldRate: 0.497})
+	r := lessonRow(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("Verdict = %s, lower bound %v, want %s and above 0", r.Verdict, *r.Lo, report.Helps)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = lessonARow(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
+	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 760, withheld: 40, injectedRate: 0.58, withheldRate: 0.53})
+	if r = lessonRow(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
-	if r = lessonARow(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
+	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 7600, withheld: 400, injectedRate: 0.5, withheldRate: 0.6})
+	if r = lessonRow(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and a verdict other than helps", r.Verdict, *r.Effect)
 	}
 }
@@ -223,9 +225,9 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 // The interval contains 0, but the model also uses the control sessions.
 func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 3000, y0: 0.5})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 380, withheld: 95, injectedRate: 0.68, withheldRate: 0.55})
+	addArmSessions(c, "a", armSessions{controlled: true, withheld: 3000, withheldRate: 0.5})
+	r := lessonRow(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
@@ -233,17 +235,17 @@ func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 
 func TestEffectNeedsEnoughSessions(t *testing.T) {
 	for name, a := range map[string]armSessions{
-		"49 sessions":     {eps: 0.2, n1: 40, n0: 9, y1: 1},
-		"4 withheld":      {eps: 0.05, n1: 80, n0: 4, y1: 1},
-		"4 injected":      {eps: 0.95, n1: 4, n0: 76, y1: 1},
-		"never withheld":  {eps: 0, n1: 500, y1: 1},
-		"always withheld": {eps: 1, n0: 500, y1: 1},
-		"no rewards":      {eps: 0.2, unrewarded1: 400, unrewarded0: 100},
-		"no sessions":     {eps: 0.2},
+		"49 sessions":     {epsilon: 0.2, injected: 40, withheld: 9, injectedRate: 1},
+		"4 withheld":      {epsilon: 0.05, injected: 80, withheld: 4, injectedRate: 1},
+		"4 injected":      {epsilon: 0.95, injected: 4, withheld: 76, injectedRate: 1},
+		"never withheld":  {epsilon: 0, injected: 500, injectedRate: 1},
+		"always withheld": {epsilon: 1, withheld: 500, injectedRate: 1},
+		"no rewards":      {epsilon: 0.2, unrewardedInjected: 400, unrewardedWithheld: 100},
+		"no sessions":     {epsilon: 0.2},
 	} {
 		c := bandit.New()
 		addArmSessions(c, "a", a)
-		r := lessonARow(t, c)
+		r := lessonRow(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: row has an effect, want none", name)
 		}
@@ -252,8 +254,8 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 		}
 	}
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
-	if r := lessonARow(t, c); r.Effect == nil {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 45, withheld: 5, injectedRate: 0.5, withheldRate: 0.4})
+	if r := lessonRow(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld: row has no effect, want one")
 	}
 }
@@ -261,7 +263,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 // A missing value is null in JSON.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 20, withheld: 4, injectedRate: 0.5, withheldRate: 0.5})
 	b, err := json.Marshal(report.Build(newInput(c, "a")))
 	if err != nil {
 		t.Fatal(err)
@@ -333,8 +335,8 @@ func TestReportJSONRoundTrip(t *testing.T) {
 // Rewards are 80% with the lesson and 60% without.
 func TestEffectIsMeanDifference(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 4000, withheld: 1000, injectedRate: 0.8, withheldRate: 0.6})
+	r := lessonRow(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
@@ -346,9 +348,9 @@ func TestEffectIsMeanDifference(t *testing.T) {
 // A helpful lesson that matches hard sessions has a negative LOODelta. LOOGap is LOODelta minus the randomized effect.
 func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
-	addArmSessions(c, "easy", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.4, withheldRate: 0.3})
+	addArmSessions(c, "easy", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.9, withheldRate: 0.9})
+	r := lessonRow(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
 		t.Errorf("LOODelta = %v, LOOGap = %v, Effect = %v, want LOODelta %v, LOOGap = LOODelta - Effect, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
@@ -357,8 +359,8 @@ func TestLOOGapExposesConfounding(t *testing.T) {
 
 func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 200, y0: 0.25})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 3040, withheld: 760, injectedRate: 0.75, withheldRate: 0.75})
+	addArmSessions(c, "a", armSessions{controlled: true, withheld: 200, withheldRate: 0.25})
 	g := report.Build(newInput(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
 		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, effect 0.5 and verdict %q", g.Global, report.Helps)
@@ -369,7 +371,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("SRM = %+v, Reporting = %+v, want both OK, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 400, y0: 0.25})
+	addArmSessions(c, "a", armSessions{controlled: true, withheld: 400, withheldRate: 0.25})
 	if g = report.Build(newInput(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
 		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, lesson verdict = %s, want a failed check, %s and a different verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
@@ -378,17 +380,17 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 // The verdict covers all sessions.
 func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
-	all := lessonARow(t, c)
-	week := lessonARow(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5, day: today() - 40})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.5, withheldRate: 0.5, day: today() - 2})
+	all := lessonRow(t, c)
+	week := lessonRow(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
 		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, effect 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("Verdict = %s for the last week and %s for all %d injected sessions, want %s for both and 1680 sessions", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
-	if empty := lessonARow(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
+	if empty := lessonRow(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("last hour: row = %+v, want no effect and Rewarded = 0", empty)
 	}
 }
@@ -396,9 +398,9 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
-		addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
+		addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.7, withheldRate: 0.5, day: today() - d})
 	}
-	r := lessonARow(t, c, func(in *report.Input) { in.Bands = true })
+	r := lessonRow(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
 		t.Fatalf("Days = %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
@@ -420,7 +422,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
-		addArmSessions(c, s, armSessions{eps: 0.2, n1: 8, n0: 2, y1: 1})
+		addArmSessions(c, s, armSessions{epsilon: 0.2, injected: 8, withheld: 2, injectedRate: 1})
 	}
 	x := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
 	x.Picks = append(x.Picks, trial.Pick{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true})
@@ -436,78 +438,86 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	}
 }
 
+// Caution(outcome, better, worse) compares how far the lesson's rewards were above and below the expected rewards.
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
-	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution: wrong result for an input, want true only for outcome failure or worse > better")
+	for _, tc := range []struct {
+		outcome       string
+		better, worse float64
+		want          bool
+	}{{"failure", 5, 0, true}, {"success", 0, 0, false}, {"mixed", 3, 2, false}, {"success", 2, 3, true}} {
+		if got := report.Caution(tc.outcome, tc.better, tc.worse); got != tc.want {
+			t.Errorf("Caution(%s, %v, %v) = %v, want %v", tc.outcome, tc.better, tc.worse, got, tc.want)
+		}
 	}
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
-	if r := lessonARow(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 60, withheld: 15, withheldRate: 0.8})
+	if r := lessonRow(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15})
-	if r := lessonARow(t, c); r.Caution || r.Failure != 60 {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 60, withheld: 15})
+	if r := lessonRow(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
-	if r := lessonARow(t, c); r.Caution || r.Failure <= r.Success {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 50, withheld: 10, injectedRate: 0.48})
+	if r := lessonRow(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("24 successes in 50, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
 
+// A benched lesson is expected to harm, and is therefore injected only rarely.
 func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 	long := bandit.New()
-	addArmSessions(long, "a", armSessions{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
+	addArmSessions(long, "a", armSessions{epsilon: 0.2, injected: 200, withheld: 50, injectedRate: 0.42, withheldRate: 0.5, day: today() - 80})
 	short := bandit.New()
-	addArmSessions(short, "a", armSessions{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
+	addArmSessions(short, "a", armSessions{epsilon: 0.2, injected: 200, withheld: 50, injectedRate: 0.42, withheldRate: 0.5, day: today() - 3})
 	harmful := bandit.New()
-	addArmSessions(harmful, "a", armSessions{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
+	addArmSessions(harmful, "a", armSessions{epsilon: 0.5, injected: 1000, withheld: 1000, injectedRate: 0.3, withheldRate: 0.6, day: today()})
 	for name, tc := range map[string]struct {
 		c      *bandit.Chooser
 		change func(*report.Input)
-		want   string
+		want   string // part of RetireReason
 	}{
-		"low traffic":  {bandit.New(), func(*report.Input) {}, ""},
-		"expired":      {bandit.New(), func(in *report.Input) { in.Lessons[0].Expired = true }, "expired"},
-		"superseded":   {bandit.New(), func(in *report.Input) { in.Lessons[0].Superseded = true }, "superseded"},
-		"long benched": {long, func(*report.Input) {}, "60 days"},
-		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
-		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
+		"low traffic":         {bandit.New(), func(*report.Input) {}, ""},
+		"expired":             {bandit.New(), func(in *report.Input) { in.Lessons[0].Expired = true }, "expired"},
+		"superseded":          {bandit.New(), func(in *report.Input) { in.Lessons[0].Superseded = true }, "superseded"},
+		"benched for 80 days": {long, func(*report.Input) {}, "60 days"},
+		"harmful":             {harmful, func(*report.Input) {}, "the effect is below 1 point"},
+		"removed":             {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := lessonARow(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, tc.want)
+		if got := lessonRow(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: RetireReason = %q, want a reason with %q, or no reason if that is empty", name, got, tc.want)
 		}
 	}
-	if got := lessonARow(t, short).RetireReason; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: Retire = %q, want 60 days not mentioned", got)
+	if got := lessonRow(t, short).RetireReason; strings.Contains(got, "60 days") {
+		t.Errorf("benched for three days: RetireReason = %q, want no mention of 60 days", got)
 	}
 }
 
 func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
-	newLesson := lessonARow(t, c)
+	newLesson := lessonRow(t, c)
 	if newLesson.NeedsPicks != 50 || newLesson.Weeks != nil || newLesson.Needs3Points < 10_000 {
 		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points >= 10,000", newLesson)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
-	r := lessonARow(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.5})
+	r := lessonRow(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("row = %+v, want NeedsPicks from 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
-	if less := lessonARow(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+	if less := lessonRow(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("epsilon 0.05: WhatIf = %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
-		if got := lessonARow(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+		if got := lessonRow(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
 			t.Errorf("epsilon %v: WhatIf = %+v, want none", nonsense, got.WhatIf)
 		}
 	}
-	off := lessonARow(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
+	off := lessonRow(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
@@ -553,7 +563,7 @@ func BenchmarkBuild(b *testing.B) {
 	for i := range 500 {
 		s := "lesson-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		slugs = append(slugs, s)
-		addArmSessions(c, s, armSessions{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
+		addArmSessions(c, s, armSessions{epsilon: 0.2, injected: 60, withheld: 15, injectedRate: 0.6, withheldRate: 0.5})
 	}
 	in := newInput(c, slugs...)
 	for b.Loop() {
@@ -563,8 +573,8 @@ func BenchmarkBuild(b *testing.B) {
 
 func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 20, withheld: 20, injectedRate: 0.5, withheldRate: 0.5})
+	r := lessonRow(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without token usage: row = %+v, want no input tokens, cached share or cost", r)
 	}
@@ -576,7 +586,7 @@ func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 		}
 		c.Add(x.CostDeltas(u))
 	}
-	r = lessonARow(t, c)
+	r = lessonRow(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
 		t.Errorf("InputWith = %v, InputWithout = %v, CachedWith = %v, CachedChange = %v, want 500, 1000, 0.4, -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}

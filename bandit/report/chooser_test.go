@@ -48,9 +48,9 @@ func (c constantChooser) Sigma2() float64                         { return 0.25 
 // The chooser's beliefs change only the belief fields and the verdicts "likely ..." and "benched".
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	addArmSessions(c, "b", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
-	addArmSessions(c, "off", armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5})
+	addArmSessions(c, "b", armSessions{epsilon: 0.2, injected: 160, withheld: 40, injectedRate: 0.5, withheldRate: 0.5})
+	addArmSessions(c, "off", armSessions{epsilon: 0.2, injected: 1600, withheld: 700, injectedRate: 0.8, withheldRate: 0.5})
 	in := newInput(c, "a", "b", "off")
 	in.Bands = true
 	measuredFields := func(x report.Chooser) (rows []map[string]any, rest report.Report) {

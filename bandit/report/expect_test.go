@@ -9,10 +9,12 @@ import (
 	"precept/bandit/report"
 )
 
+// NeedsPicks and NeedsSessions are the numbers of further picks (sessions for which the lesson is chosen) and of
+// further sessions until a verdict is likely.
 func TestRowPredictsVerdictDate(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6})
+	r := lessonRow(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("Verdict = %s, NeedsPicks = %d, Weeks = %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
 	}
@@ -23,21 +25,21 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial, in ") || r.Speedups[1] != "more traffic" {
 		t.Errorf("NeedsSessions = %d, Speedups = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
 	}
-	trial := lessonARow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	trial := lessonRow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Speedups) != 1 {
 		t.Errorf("in a trial: NeedsPicks = %d, Speedups = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Speedups, r.NeedsPicks)
 	}
-	if unmatched := lessonARow(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
+	if unmatched := lessonRow(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
 		t.Errorf(`lesson without a match: Expected = %q, Speedups = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Speedups)
 	}
 	unrewarded := bandit.New()
-	addArmSessions(unrewarded, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, unrewarded1: 800, unrewarded0: 200})
-	if r := lessonARow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
+	addArmSessions(unrewarded, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, unrewardedInjected: 800, unrewardedWithheld: 200})
+	if r := lessonRow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
 		t.Errorf("a third rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
 	}
 	helps := bandit.New()
-	addArmSessions(helps, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	if r := lessonARow(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
+	addArmSessions(helps, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5})
+	if r := lessonRow(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
 		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Speedups = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Speedups)
 	}
 }
@@ -45,8 +47,8 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 // A lesson that is expected to harm is benched, and picked in only 2% of sessions.
 func TestExpectedDateUsesBenchedPickRate(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
-	r := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.45, withheldRate: 0.5, day: today() - 6})
+	r := lessonRow(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks >= 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
@@ -57,21 +59,22 @@ func TestExpectedDateUsesBenchedPickRate(t *testing.T) {
 		t.Errorf("%d picks at %v per week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// In a trial, a lesson is picked at each match.
-	r = lessonARow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	r = lessonRow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
 	}
 }
 
-// NeedsPicks is the number of picks until the planned evaluation, or until an earlier verdict.
+// In a trial with a planned number of picks, NeedsPicks counts the picks until the planned evaluation, or until an
+// earlier verdict.
 func TestNeededPicksEndAtPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
-	if r := lessonARow(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+	if r := lessonRow(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
 	}
-	if r := lessonARow(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+	if r := lessonRow(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the row's verdict", r.NeedsPicks)
 	}
 }

@@ -34,25 +34,25 @@ func assertGolden(t *testing.T, name, got string) {
 func allKindsInput() report.Input {
 	c := bandit.New()
 	day := today() - 6
-	addArmSessions(c, "helps", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
-	addArmSessions(c, "proven", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
-	addArmSessions(c, "harms", armSessions{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
-	addArmSessions(c, "idle", armSessions{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
-	addArmSessions(c, "benched", armSessions{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
-	addArmSessions(c, "changed", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
+	addArmSessions(c, "helps", armSessions{epsilon: 0.2, injected: 1280, withheld: 320, injectedRate: 0.6, withheldRate: 0.497, day: day})
+	addArmSessions(c, "proven", armSessions{epsilon: 0.2, injected: 3200, withheld: 800, injectedRate: 0.72, withheldRate: 0.61, day: day})
+	addArmSessions(c, "harms", armSessions{epsilon: 0.5, injected: 700, withheld: 700, injectedRate: 0.46, withheldRate: 0.547, day: day})
+	addArmSessions(c, "idle", armSessions{epsilon: 0.5, injected: 15000, withheld: 15000, injectedRate: 0.5, withheldRate: 0.5, day: day})
+	addArmSessions(c, "benched", armSessions{epsilon: 0.2, injected: 120, withheld: 30, injectedRate: 0.3, withheldRate: 0.5, day: day})
+	addArmSessions(c, "changed", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.5, day: day})
 	addArmSessions(
 		c,
 		"changed",
-		armSessions{eps: 0.05, n1: 57, n0: 3, y1: 0.6, y0: 0.5, unrewarded1: 19, unrewarded0: 1, day: day},
+		armSessions{epsilon: 0.05, injected: 57, withheld: 3, injectedRate: 0.6, withheldRate: 0.5, unrewardedInjected: 19, unrewardedWithheld: 1, day: day},
 	)
-	addArmSessions(c, "young", armSessions{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
-	addArmSessions(c, "coins-off", armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
-	addArmSessions(c, "mute", armSessions{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, unrewarded0: 200, day: day})
+	addArmSessions(c, "young", armSessions{epsilon: 0.2, injected: 16, withheld: 4, injectedRate: 0.5, withheldRate: 0.5, day: day})
+	addArmSessions(c, "coins-off", armSessions{epsilon: 0.2, injected: 1600, withheld: 700, injectedRate: 0.8, withheldRate: 0.5, day: day})
+	addArmSessions(c, "mute", armSessions{epsilon: 0.2, injected: 1600, withheld: 200, injectedRate: 0.8, withheldRate: 0.5, unrewardedWithheld: 200, day: day})
 	for i := range 12 { // an interval that excludes 0 among many lessons is not proof
 		addArmSessions(
 			c,
 			"other-"+string(rune('a'+i)),
-			armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5, day: day},
+			armSessions{epsilon: 0.5, injected: 30, withheld: 30, injectedRate: 0.5, withheldRate: 0.5, day: day},
 		)
 	}
 	name := func(picks int64) string {

@@ -20,7 +20,7 @@ func chooserBelieving(effect float64) constantChooser {
 // 200 picks on one day, 100 of them with a reward, and lesson new has none.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, unrewarded1: 80, unrewarded0: 20, day: today() - 6})
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.6, unrewardedInjected: 80, unrewardedWithheld: 20, day: today() - 6})
 	in := newInput(c, "a", "new")
 	in.Chooser = chooserBelieving(effect)
 	return report.Build(in)
@@ -160,22 +160,22 @@ func (b beliefInArm) Belief(l report.Lesson) report.Belief {
 func (beliefInArm) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (beliefInArm) Sigma2() float64                         { return 0.25 }
 
-// NeedsPicks is the number of picks until a verdict if the mean rewards stay the same. The row still has no verdict
-// after 85% of these picks, and has one after 106%.
+// NeedsPicks predicts how many more picks (sessions for which the lesson is chosen) a verdict takes if the mean rewards
+// stay the same. After 85% of these picks, the row has no verdict yet. After 106%, the row has a verdict.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	buildRow := func(a armSessions, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
-			addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+			addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 60, withheld: 60, injectedRate: 0.5, withheldRate: 0.5})
 		}
 		addArmSessions(c, "a", a)
-		return lessonARow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
+		return lessonRow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.epsilon}} })
 	}
 	for _, a := range []armSessions{
-		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
-		{eps: 0.2, n1: 320, n0: 80, y1: 0.65, y0: 0.55},
-		{eps: 0.5, n1: 300, n0: 300, y1: 0.5, y0: 0.5},
-		{eps: 0.5, n1: 200, n0: 200, y1: 0.5, y0: 0.58},
+		{epsilon: 0.5, injected: 200, withheld: 200, injectedRate: 0.6, withheldRate: 0.5},
+		{epsilon: 0.2, injected: 320, withheld: 80, injectedRate: 0.65, withheldRate: 0.55},
+		{epsilon: 0.5, injected: 300, withheld: 300, injectedRate: 0.5, withheldRate: 0.5},
+		{epsilon: 0.5, injected: 200, withheld: 200, injectedRate: 0.5, withheldRate: 0.58},
 	} {
 		r := buildRow(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
@@ -184,18 +184,18 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 		rowAfter := func(share float64) report.Row {
 			growth := (float64(r.Rewarded) + share*float64(r.NeedsPicks)) / float64(r.Rewarded)
 			b := a
-			b.n1, b.n0 = int(math.Round(growth*float64(a.n1))), int(math.Round(growth*float64(a.n0)))
+			b.injected, b.withheld = int(math.Round(growth*float64(a.injected))), int(math.Round(growth*float64(a.withheld)))
 			return buildRow(b, 0)
 		}
 		if later := rowAfter(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
+			t.Errorf("%+v: after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than %q", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi, report.Unproven)
 		}
 		if earlier := rowAfter(0.85); earlier.Verdict == report.Helps || earlier.Verdict == report.Harms || earlier.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want neither helps, harms nor no effect", a, r.NeedsPicks, earlier.Verdict)
+			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want neither %q, %q nor %q", a, r.NeedsPicks, earlier.Verdict, report.Helps, report.Harms, report.NoEffect)
 		}
 	}
 	// The current rate is 400 picks in two weeks.
-	a := armSessions{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
+	a := armSessions{epsilon: 0.5, injected: 200, withheld: 200, injectedRate: 0.6, withheldRate: 0.5, day: today() - 13}
 	r := buildRow(a, 0)
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)

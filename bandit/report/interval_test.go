@@ -15,11 +15,11 @@ func seededRand(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // the tests need repeatable numbers
 }
 
-// simulateNoEffect simulates a lesson without an effect. onSession gets the sums, and the summed rewards in injected
-// (y1) and withheld (y0) sessions.
-func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, y1, y0 float64)) {
+// simulateNoEffect simulates a lesson without an effect. It calls onSession after each session, with the
+// sums, and with the summed rewards in injected and in withheld sessions.
+func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, injectedRewards, withheldRewards float64)) {
 	var s sums
-	var y1, y0 float64
+	var injectedRewards, withheldRewards float64
 	for range sessions {
 		p := math.Max(0.05, math.Min(0.95, 0.5+0.2*r.NormFloat64()))
 		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // expected reward with an error
@@ -31,15 +31,15 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 		if r.Float64() < eps {
 			z = -(y - c) / eps
 			s.withheld++
-			y0 += y
+			withheldRewards += y
 		} else {
 			s.injected++
-			y1 += y
+			injectedRewards += y
 		}
 		s.count++
 		s.sum += z
 		s.sumOfSquares += z * z
-		onSession(s, y1, y0)
+		onSession(s, injectedRewards, withheldRewards)
 	}
 }
 
@@ -51,13 +51,13 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	r := seededRand("peek")
 	for range lessons {
 		ever, everWald := false, false
-		simulateNoEffect(r, sessions, 0.2, func(s sums, y1, y0 float64) {
+		simulateNoEffect(r, sessions, 0.2, func(s sums, injectedRewards, withheldRewards float64) {
 			if !s.hasEnoughPicks() || int(s.count)%10 != 0 {
 				return
 			}
 			_, lo, hi := s.interval(trial.LessonTightestAt)
 			ever = ever || lo > 0 || hi < 0
-			a, b := y1/s.injected, y0/s.withheld
+			a, b := injectedRewards/s.injected, withheldRewards/s.withheld
 			se := math.Sqrt(a*(1-a)/s.injected + b*(1-b)/s.withheld)
 			everWald = everWald || math.Abs(a-b) > 1.96*se
 		})

@@ -46,7 +46,8 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// Lesson good prevents the error and costs tokens. No session has a reward.
+// The lesson "good" prevents the error and costs tokens. No session has a reward. NeedsPicks is the number of further
+// picks (sessions for which the lesson is chosen) until a verdict is likely, and 0 with a verdict.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()

@@ -16,7 +16,7 @@ import (
 
 type preventionWorld struct {
 	r            *rand.Rand
-	eps          float64
+	epsilon      float64 // probability that a picked lesson is withheld
 	lessons      []report.Lesson
 	base         []float64           // probability that the error recurs without the lesson
 	reductions   []float64           // reduction in this probability
@@ -30,7 +30,7 @@ type preventionWorld struct {
 const openPicks = 200
 
 func newPreventionWorld(seed string, lessons int, reductions []float64, eps float64) *preventionWorld {
-	w := &preventionWorld{r: seededRand(seed), eps: eps, count: trial.NewCounters()}
+	w := &preventionWorld{r: seededRand(seed), epsilon: eps, count: trial.NewCounters()}
 	for j := range lessons {
 		w.lessons = append(w.lessons, newLessons(fmt.Sprintf("l%02d", j))...)
 		fall := reductions[j%len(reductions)]
@@ -50,7 +50,7 @@ func (w *preventionWorld) pick(j int) {
 	name := strconv.Itoa(w.sessionCount)
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	k := w.lessons[j].Arm
-	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, Centre: 0.5})
+	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.epsilon, Centre: 0.5})
 	p := &a.Picks[0]
 	p.Measurement = w.count.NewMeasurement(k, p.Eps, trial.NewOutcomeSet(trial.Recurrence, trial.Tokens), trial.Totals{})
 	recurrence, success := w.base[j], 0.5

@@ -10,14 +10,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulateCheck withholds with probability p, and rewards with probability rewarded1 if injected and rewarded0 if
-// withheld. It calls check after every 20 sessions, and returns true as soon as check does.
-func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
+// simulateCheck simulates n sessions that should withhold the lesson with probability eps, but withhold it with
+// probability p. injectedRewarded and withheldRewarded are the probabilities that a session gets a reward.
+// simulateCheck calls check after every 20 sessions, and returns true as soon as check does.
+func simulateCheck(r *rand.Rand, n int, eps, p, injectedRewarded, withheldRewarded float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
-		arm, rewarded := 1, rewarded1
+		arm, rewarded := 1, injectedRewarded
 		if r.Float64() < p {
-			arm, rewarded = 0, rewarded0
+			arm, rewarded = 0, withheldRewarded
 		}
 		s.Assigned[arm]++
 		if r.Float64() < rewarded {
@@ -196,7 +197,7 @@ func TestShareLogEIsAnEValue(t *testing.T) {
 
 // Each session without a reward gets the least favourable or the most favourable reward.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
-	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
+	rewarded := func(withheld, injected int64) [2][4]int64 { return [2][4]int64{{0, withheld}, {0, injected}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {

@@ -14,17 +14,17 @@ import (
 // A trial or more feedback is a remedy if it reduces the time by at least a quarter. The last remedy is wider triggers
 // for a rarely picked lesson, and more traffic for others.
 func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
-	usual := armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
-	withoutRewards := func(mute1, mute0 int) armSessions {
+	usual := armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}
+	withoutRewards := func(injected, withheld int) armSessions {
 		a := usual
-		a.unrewarded1, a.unrewarded0 = mute1, mute0
+		a.unrewardedInjected, a.unrewardedWithheld = injected, withheld
 		return a
 	}
 	for name, tc := range map[string]struct {
-		a      armSessions
-		others int // rewarded sessions with other lessons
-		eps    float64
-		want   []string
+		a       armSessions
+		others  int // rewarded sessions with other lessons
+		epsilon float64
+		want    []string
 	}{
 		"all picks rewarded":      {usual, 0, 0.45, []string{"more traffic"}},
 		"74% rewarded":            {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of picks have a reward", "more traffic"}},
@@ -32,14 +32,14 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		"picked in 5%":            {usual, 9500, 0.45, []string{"more traffic"}},
 		"picked in just below 5%": {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of sessions"}},
 		"picked in 1%":            {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of sessions"}},
-		"small holdout":           {armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"small holdout":           {armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
 		addArmSessions(counters, "a", tc.a)
 		if tc.others > 0 {
-			addArmSessions(counters, "others", armSessions{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
+			addArmSessions(counters, "others", armSessions{epsilon: 0.5, injected: tc.others / 2, withheld: tc.others / 2, injectedRate: 0.5, withheldRate: 0.5})
 		}
-		r := lessonARow(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
+		r := lessonRow(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.epsilon}} })
 		if !slices.Equal(r.Speedups, tc.want) {
 			t.Errorf("%s: Speedups = %q, want %q", name, r.Speedups, tc.want)
 		}
@@ -49,8 +49,8 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		}
 	}
 	old := bandit.New()
-	addArmSessions(old, "a", armSessions{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := lessonARow(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
+	addArmSessions(old, "a", armSessions{epsilon: 0.05, injected: 475, withheld: 25, injectedRate: 0.55, withheldRate: 0.5, day: today() - 60})
+	r := lessonRow(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Speedups, []string{"more traffic"}) {
 		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Speedups = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
 	}
@@ -60,9 +60,9 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
-		addArmSessions(c, "a", armSessions{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
-		addArmSessions(c, "a", armSessions{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := lessonARow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
+		addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: rewarded, withheld: rewarded, injectedRate: 0.5, withheldRate: 0.5, day: today() - 13})
+		addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 100, withheld: 100, injectedRate: 0.5, withheldRate: 0.5, day: today() - 90})
+		r := lessonRow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}
@@ -73,11 +73,11 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 func TestInjectionCostUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
-	if r := lessonARow(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
+	if r := lessonRow(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 5, unrewarded1: 10})
-	if r := lessonARow(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 20, withheld: 5, unrewardedInjected: 10})
+	if r := lessonRow(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
@@ -95,12 +95,12 @@ func TestInjectionCostUsesAverageTokens(t *testing.T) {
 // LOODelta compares the sessions with the lesson to all other sessions.
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0, n1: 10, y1: 0.5})
-	if r := lessonARow(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
+	addArmSessions(c, "a", armSessions{epsilon: 0, injected: 10, injectedRate: 0.5})
+	if r := lessonRow(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
 		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only the mean 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
-	addArmSessions(c, "a", armSessions{eps: 0.2, n0: 1, y0: 1})
-	if r := lessonARow(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, withheld: 1, withheldRate: 1})
+	if r := lessonRow(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("withheld once: LOODelta = %v, LOOGap = %v, want -0.5 and nil", r.LOODelta, r.LOOGap)
 	}
 }
@@ -108,10 +108,10 @@ func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 func TestWindowIncludesWholeFirstDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // injected and withheld sessions today, yesterday, and so on
-		addArmSessions(c, "a", armSessions{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
+		addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: n, withheld: n, injectedRate: 0.5, withheldRate: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
-		r := lessonARow(t, c, func(in *report.Input) { in.Window = window })
+		r := lessonRow(t, c, func(in *report.Input) { in.Window = window })
 		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
 			t.Errorf("window %v: NInjected = %d, NWithheld = %d, Rewarded = %d, want %d, %d, %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
@@ -135,20 +135,21 @@ func TestWindowIncludesWholeFirstDay(t *testing.T) {
 func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, so the e-value is about 5,000.
 	c := bandit.New()
-	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // as many control sessions as expected
-	single := lessonARow(t, c)
+	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 278, withheld: 122, injectedRate: 0.5, withheldRate: 0.5})
+	// as many control sessions as expected
+	addArmSessions(c, "a", armSessions{controlled: true, withheld: 21, withheldRate: 0.5})
+	single := lessonRow(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
 		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value from 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
 		slug := "other-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		addArmSessions(c, slug, armSessions{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
+		addArmSessions(c, slug, armSessions{epsilon: 0.2, injected: 8, withheld: 2, injectedRate: 0.5, withheldRate: 0.5})
 		slugs = append(slugs, slug)
 	}
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 105, y0: 0.5})
-	if r := lessonARow(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
+	addArmSessions(c, "a", armSessions{controlled: true, withheld: 105, withheldRate: 0.5})
+	if r := lessonRow(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
 		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, single.SRM.EValue)
 	}
 	if r := report.Build(newInput(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
@@ -159,9 +160,9 @@ func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 // A lesson that only matched has no row.
 func TestPickedUnlistedLessonKeepsRow(t *testing.T) {
 	c := bandit.New()
-	addArmSessions(c, "rewarded", armSessions{eps: 0.2, n1: 1})
-	addArmSessions(c, "unrewarded", armSessions{eps: 0.2, unrewarded0: 1})
-	addArmSessions(c, "matched", armSessions{controlled: true, n0: 5})
+	addArmSessions(c, "rewarded", armSessions{epsilon: 0.2, injected: 1})
+	addArmSessions(c, "unrewarded", armSessions{epsilon: 0.2, unrewardedWithheld: 1})
+	addArmSessions(c, "matched", armSessions{controlled: true, withheld: 5})
 	var got []string
 	for _, r := range report.Build(newInput(c)).Lessons {
 		got = append(got, r.Slug+" "+r.State)

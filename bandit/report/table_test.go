@@ -19,14 +19,14 @@ var update = flag.Bool("update", false, "rewrite the golden files") //nolint:goc
 
 func allRowsInput() report.Input {
 	c := bandit.New()
-	addArmSessions(c, "verify-page-id", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
-	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
-	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
-	addArmSessions(c, "rebase-before-push", armSessions{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
-	addArmSessions(c, "quote-the-path", armSessions{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
-	addArmSessions(c, "say-please", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, unrewarded0: 1000})
-	addArmSessions(c, "read-it-twice", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
-	addArmSessions(c, "verify-page-id", armSessions{controlled: true, n0: 2088, unrewarded0: 54, y0: 0.5})
+	addArmSessions(c, "verify-page-id", armSessions{epsilon: 0.2, injected: 3200, withheld: 800, injectedRate: 0.72, withheldRate: 0.61, day: today() - 9})
+	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.6, withheldRate: 0.55, day: today() - 9})
+	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.5, day: today() - 9})
+	addArmSessions(c, "rebase-before-push", armSessions{epsilon: 0.5, injected: 1500, withheld: 1500, injectedRate: 0.35, withheldRate: 0.58, day: today() - 20})
+	addArmSessions(c, "quote-the-path", armSessions{epsilon: 0.5, injected: 15000, withheld: 15000, injectedRate: 0.5, withheldRate: 0.5, day: today() - 20})
+	addArmSessions(c, "say-please", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.7, withheldRate: 0.5, unrewardedWithheld: 1000})
+	addArmSessions(c, "read-it-twice", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.4, withheldRate: 0.55})
+	addArmSessions(c, "verify-page-id", armSessions{controlled: true, withheld: 2088, unrewardedWithheld: 54, withheldRate: 0.5})
 	return newInput(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }

@@ -35,7 +35,7 @@ func TestApplyActionSetsStateAndPlan(t *testing.T) {
 		wantState State
 	}{
 		{Pause, TrialPlan{}, Paused},
-		{Resume, TrialPlan{}, Active}, // a person's file needs no approval
+		{Resume, TrialPlan{}, Active}, // a hand-written file needs no approval
 		{StartTrial, plan, Trial},
 		{Pause, plan, Paused},
 		{Pause, plan, Paused},

@@ -345,7 +345,7 @@ func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 func FuzzMatch(f *testing.F) {
 	f.Add("go test*|cargo test|*Error", "run GO\n testing; ImportError")
 	f.Add("a*b|ab|b a|İi|ß", "aXb ab a i̇ı ẞ")
-	f.Add("a*b|a\x00b", "aXb") // NUL is no star
+	f.Add("a*b|a\x00b", "aXb") // a NUL byte is not a wildcard
 	f.Add("测试|x", "运行测试 x")
 	f.Add("aa|aaa|a*aa*a", "aaaaaaaa aaa aa")
 	f.Fuzz(func(t *testing.T, list, text string) {
@@ -353,7 +353,7 @@ func FuzzMatch(f *testing.F) {
 			return // the naive matcher does not skip encoded data
 		}
 		if strings.ContainsFunc(list+text, func(r rune) bool { return runeScript(r) != otherScript }) {
-			return // the naive matcher knows no attached articles and particles
+			return // the naive matcher does not strip articles and particles that some scripts attach to words
 		}
 		phrases := strings.Split(strings.ToValidUTF8(list, ""), "|")
 		for i := range phrases {

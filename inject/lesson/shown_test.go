@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manualFile returns a person's file with extra in the frontmatter.
+// manualFile returns a lesson file as a person would write it, with extra in the frontmatter.
 func manualFile(slug, extra, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + extra + "---\n" + body
@@ -111,7 +111,7 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 		}
 		forModel := slices.ContainsFunc(tc.want, func(s string) bool { return s == "error body" || s == "error title" })
 		if l.Approval.Source == "" && (l.State == lesson.Quarantined) != forModel {
-			t.Errorf("%s: person's file: state = %s, want quarantined: %t", name, l.State, forModel)
+			t.Errorf("%s: hand-written file: state = %s, want quarantined: %t", name, l.State, forModel)
 		}
 	}
 }

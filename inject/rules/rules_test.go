@@ -285,7 +285,8 @@ func TestLocateFindsSectionsInRandomFiles(t *testing.T) {
 	}
 }
 
-func TestFindProhibitionReturnsForbiddingWord(t *testing.T) {
+// The words include forbidding ones, and ones about secrets, production and deleting.
+func TestFindProhibitionReturnsFirstMatchingWord(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},

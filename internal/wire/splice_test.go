@@ -277,8 +277,9 @@ func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	})
 }
 
-// An upstream that ignores case would read two system prompts.
-func TestSystemPromptInDifferentCasePreventsNewMember(t *testing.T) {
+// A body with a key such as "System" has no place for another system prompt, because an upstream that ignores case
+// would read two.
+func TestFindRefusesMiscasedSystemPromptKey(t *testing.T) {
 	for body, d := range map[string]Dialect{
 		`{"input":"hi","Instructions":"be brief"}`:                              Responses,
 		`{"System":"be brief","messages":[{"role":"user","content":"hi"}]}`:     Messages,

@@ -99,7 +99,8 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// One DeleteExchanges step examines fewer sessions than were last seen at the same time.
+// 1,000 sessions were last seen at the same time. This is more than deleteStep, the number of sessions that
+// DeleteExchanges examines per script call.
 func TestPurgeHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -112,7 +113,8 @@ func TestPurgeHandlesEqualTimes(t *testing.T) {
 	}
 }
 
-// An exchange is delivered twice if it has overtaken another tenant's backlog.
+// While one tenant has a backlog of undelivered exchanges, another tenant's exchanges are delivered out of order, and a
+// second time later.
 func TestRedeliveryDoesNotRestorePurgedExchange(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)

@@ -88,8 +88,9 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// The salt decides which sessions get a lesson, and the other replicas may have a different salt. If Redis was
-// available once, the server has a copy of the keys for the next start.
+// Redis has the fleet's keys: a secret, and the salt for the random choice which sessions get a lesson. Without the
+// salt, the server would choose differently from the other replicas. After one start with Redis, the server has a local
+// copy.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
