@@ -50,7 +50,7 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 }
 
 func (s *Server) apiCompare(c echo.Context) error {
-	x, _, err := s.readComparison(c, noOldValue)
+	x, _, err := s.readComparison(c, waitForCurrent)
 	return sendJSON(c, x, storeError(err))
 }
 

@@ -41,7 +41,7 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 const maxTenants = maxShared / 2
 
 // addTenants adds tenants with data. It leaves out tenants being read for the first time, except with maxWait =
-// noOldValue: then the caller wants a complete answer, and addTenants returns errComputing.
+// waitForCurrent: then the caller wants a complete answer, and addTenants returns errComputing.
 func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, maxWait time.Duration) error {
 	names, err := s.tenantNames(c.Request().Context())
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, m
 		query := *q
 		query.Tenant = name
 		r, _, err := s.cachedRecent(c, &query, maxWait)
-		if errors.Is(err, errComputing) && maxWait != noOldValue {
+		if errors.Is(err, errComputing) && maxWait != waitForCurrent {
 			continue
 		}
 		if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) apiTraffic(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	t, _, _, err := s.readTraffic(c, &q, noOldValue)
+	t, _, _, err := s.readTraffic(c, &q, waitForCurrent)
 	return sendJSON(c, t, storeError(err))
 }
 

@@ -146,6 +146,6 @@ func (s *Server) apiFacets(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f, _, err := s.facets(c, &q, noOldValue)
+	f, _, err := s.facets(c, &q, waitForCurrent)
 	return sendJSON(c, f, storeError(err))
 }

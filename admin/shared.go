@@ -43,11 +43,11 @@ type cachedValue[V any] struct {
 }
 
 const (
-	maxPageWait = 100 * time.Millisecond // how long a page waits for a newer value
-	maxShared   = 16                     // stored values, and pending flights
-	renewEvery  = 5 * time.Second        // interval between checks for old values
-	maxIdle     = time.Hour              // values without a request for this time are not renewed
-	noOldValue  = -1                     // as maxWait: wait for a current value, because programs do not see a value's age
+	maxPageWait    = 100 * time.Millisecond // how long a page waits for a newer value
+	maxShared      = 16                     // stored values, and pending flights
+	renewEvery     = 5 * time.Second        // interval between checks for old values
+	maxIdle        = time.Hour              // values without a request for this time are not renewed
+	waitForCurrent = -1                     // as maxWait: wait for a current value, because programs do not see a value's age
 )
 
 // errComputing is the error for a first computation that outlasts the caller's wait.
@@ -59,7 +59,7 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 
 // get returns the value for a key. old reports that the value is older than maxAge, because a newer one is not computed
 // yet or cannot start. Without a value, get waits at most maxWait (0: no limit) and then returns errComputing. With
-// noOldValue, get waits for a newer value, or returns errComputing if that cannot start.
+// waitForCurrent, get waits for a newer value, or returns errComputing if that cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {
@@ -70,7 +70,7 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	previous, limit := cachedValue[V]{err: errComputing}, maxWait
 	if x := s.values[key]; x != nil {
 		x.requestedAt = s.now()
-		if maxWait != noOldValue {
+		if maxWait != waitForCurrent {
 			previous, limit = *x, maxPageWait
 		}
 		if s.now().Sub(x.startedAt) <= s.maxAge(x.duration) {

@@ -100,7 +100,7 @@ func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for want := range int64(3) {
-			if n, stale, err := s.get(t.Context(), "pinned", noOldValue); n != want+1 || stale || err != nil {
+			if n, stale, err := s.get(t.Context(), "pinned", waitForCurrent); n != want+1 || stale || err != nil {
 				t.Errorf("get: got value %d, stale %v, error %v, want %d, false and no error", n, stale, err, want+1)
 			}
 			time.Sleep(4 * time.Second) // a value is served for 3 s

@@ -25,17 +25,17 @@ type handoff struct {
 	deps     deps
 	maxBytes int64 // largest total size for exchanges in memory
 
-	mu           sync.Mutex // guards the fields below and the recorder's lists
-	pending      batch
-	ready        batch
-	lastTaken    int64     // sequence number of the last row delivered or in the deliverer's memory
-	backlogEnd   int64     // sequence number of the last row before ready; rows after lastTaken, up to backlogEnd, are only in the outbox
-	backlogFlush int64     // flush that ends at backlogEnd
-	flushCount   int64     // last flush's number
-	appendErr    error     // error from the last append
-	nextAppend   time.Time // earliest time for the next append after a failure
-	releaseNow   bool      // safe rows must be deleted, because the outbox had no room
-	bypassing    int       // exchanges being delivered without the outbox; appends pause meanwhile
+	mu               sync.Mutex // guards the fields below and the recorder's lists
+	pending          batch
+	ready            batch
+	lastTaken        int64     // sequence number of the last row delivered or in the deliverer's memory
+	backlogEnd       int64     // sequence number of the last row before ready; rows after lastTaken, up to backlogEnd, are only in the outbox
+	backlogFlush     int64     // flush that ends at backlogEnd
+	flushCount       int64     // last flush's number
+	appendErr        error     // error from the last append
+	nextAppend       time.Time // earliest time for the next append after a failure
+	releaseRequested bool      // safe rows must be deleted, because the outbox had no room
+	bypassing        int       // exchanges being delivered without the outbox; appends pause meanwhile
 
 	documentBuffer []byte // reused by the next append
 }
@@ -103,7 +103,7 @@ func (h *handoff) appendToOutbox() error {
 		h.pending.lastSequence = last
 		return nil
 	}
-	h.releaseNow = h.releaseNow || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
+	h.releaseRequested = h.releaseRequested || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
 	if !errors.Is(err, outbox.ErrQuota) || len(h.pending.exchanges) == 0 {
 		return err
 	}
@@ -132,7 +132,7 @@ func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average exchange size
 	h.deps.state.heldBytes.Add(-freed)
 	h.pending.heldBytes -= freed
-	h.releaseNow = true
+	h.releaseRequested = true
 	h.countDropped("limits.outbox_bytes", overQuota, h.pending.dropSignals(refused.OverQuota))
 	h.countDropped("limits.tenant_bytes", overTenantQuota, h.pending.dropSignals(refused.OverTenantQuota))
 	return overQuota+overTenantQuota > 0, nil
@@ -231,15 +231,15 @@ func (h *handoff) rereadAll() {
 func (h *handoff) pauseAppends(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // later than the next delivery
+	h.releaseRequested, h.nextAppend = true, now.Add(3*retryAfter) // later than the next delivery
 	h.outbox.FreeSpace()
 }
 
-// takeReleaseNow returns releaseNow, and resets it to false.
-func (h *handoff) takeReleaseNow() (releaseNow bool) {
+// takeReleaseRequest returns releaseRequested, and resets it to false.
+func (h *handoff) takeReleaseRequest() (releaseNow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	releaseNow, h.releaseNow = h.releaseNow, false
+	releaseNow, h.releaseRequested = h.releaseRequested, false
 	return releaseNow
 }
 

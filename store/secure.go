@@ -35,7 +35,7 @@ type syncPoint struct {
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
-	releaseNow := s.handoff.takeReleaseNow() // the outbox had no room since the last call
+	releaseNow := s.handoff.takeReleaseRequest() // the outbox had no room since the last call
 	due := box != nil && (!now.Before(s.due.sync) || releaseNow)
 	if due && (firstErr == nil || diskFull) {
 		if err := s.sync(ctx, now); err != nil {

@@ -11,7 +11,7 @@ import (
 // sessions are few, so the check also compares sessions with an injected first pick and sessions with every first pick
 // withheld.
 func allReportingLogE(g trial.Stats) float64 {
-	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(validStrata(g.All.AnyInjected)))
+	return combineLogE(reportingLogE(g.Strata), multipliedReportingLogE(validStrata(g.All.AnyInjected)))
 }
 
 // checkReporting tests allReportingLogE against the alarm threshold, and counts treated and control sessions.

@@ -89,7 +89,7 @@ func reportingLogE(strata []trial.Stratum) float64 {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		rewarded, unrewarded := rewardedLogEs(s)
+		rewarded, unrewarded := rewardSplitLogEs(s)
 		tiers := []float64{unrewarded}
 		for tier := range s.RewardedAtClose[0] {
 			tiers = append(tiers, shareLogE(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
@@ -111,21 +111,21 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps) of the sessions":
-// one for the sessions with a reward at close, and one for the other sessions.
-func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
+// rewardSplitLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps) of the
+// sessions": one for the sessions with a reward at close, and one for the other sessions.
+func rewardSplitLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseInArm(0), s.RewardedAtCloseInArm(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProductLogE returns the log e-value against "the lessons do not change which sessions have a reward at
-// close". It multiplies the strata's e-values (rewardedLogEs), because all assignments are independent given which
+// multipliedReportingLogE returns the log e-value against "the lessons do not change which sessions have a reward at
+// close". It multiplies the strata's e-values (rewardSplitLogEs), because all assignments are independent given which
 // sessions have a reward. The product is more sensitive than a mean, because a fault in reporting shows in all strata.
-func reportingProductLogE(strata []trial.Stratum) (logE float64) {
+func multipliedReportingLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			rewarded, unrewarded := rewardedLogEs(s)
+			rewarded, unrewarded := rewardSplitLogEs(s)
 			logE += rewarded + unrewarded
 		}
 	}

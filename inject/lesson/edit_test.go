@@ -140,8 +140,8 @@ func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 	for body, want := range map[string]string{
 		"# Title\n\nRead the log.\r\nThen act.\n": "Read the log.\nThen act.", "Read the log.\n": "Read the log.", "# Title\n\n## Notes\nno\n": "", "# A\n# B\nno\n": "", "": "",
 	} {
-		if got := withoutSections(body); got != want {
-			t.Errorf("withoutSections(%q) = %q, want %q", body, got, want)
+		if got := unsectionedText(body); got != want {
+			t.Errorf("unsectionedText(%q) = %q, want %q", body, got, want)
 		}
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {

@@ -41,7 +41,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Confidence = defaultConfidence
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
 	if l.Advice == "" {
-		l.Advice = withoutSections(l.Body)
+		l.Advice = unsectionedText(l.Body)
 	}
 }
 

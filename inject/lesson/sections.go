@@ -123,9 +123,9 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// withoutSections returns the text of a lesson without sections: all text below the title. If there are more headings
-// than the title, the lesson has sections, and withoutSections returns "".
-func withoutSections(body string) string {
+// unsectionedText returns the text of a lesson without sections: all text below the title. If there are more headings
+// than the title, the lesson has sections, and unsectionedText returns "".
+func unsectionedText(body string) string {
 	start := 0
 	for h := range headings(body) {
 		if h.level > 1 || start > 0 {

@@ -144,8 +144,8 @@ func stepLabel(line string) (label, content string) {
 	return "", ""
 }
 
-// withoutThought removes the empty thought at the end of a scratchpad, the last line "Thought:".
-func withoutThought(s string) string {
+// withoutEmptyThought removes the empty thought at the end of a scratchpad, the last line "Thought:".
+func withoutEmptyThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {
 		return strings.TrimSpace(s[:at])

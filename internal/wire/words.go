@@ -88,7 +88,7 @@ func userWords(text string, removed removedFunc) string {
 			return strings.TrimSpace(s)
 		}
 	}
-	s = withoutThought(s)
+	s = withoutEmptyThought(s)
 	for _, head := range editRulesHeads() {
 		kept, _, found := strings.Cut(s, head)
 		if found {
