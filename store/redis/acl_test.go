@@ -183,36 +183,3 @@ func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	}
 	eventually(t, "write with all permissions", write)
 }
-
-// A script that stops at a denied command would leave a part of the data, and a repeated call would skip the rest.
-func TestDataIsCompleteAfterADeniedCommandIsAllowed(t *testing.T) {
-	t.Parallel()
-	server, url := startRestricted(t)
-	write := func(prefix, denied string) string {
-		s := openWithShards(t, url+"?prefix=precept:"+prefix, 2)
-		for _, call := range changeCalls()[:addingCallCount] {
-			if denied != "" {
-				server.MustDo(t, "ACL", "SETUSER", "precept", "-"+denied)
-			}
-			_, err := call.do(t.Context(), s)
-			if denied != "" {
-				server.MustDo(t, "ACL", "SETUSER", "precept", "+"+denied)
-			}
-			if errors.Is(err, redis.ErrACL) {
-				_, err = call.do(t.Context(), s)
-			}
-			if err != nil {
-				t.Errorf("%s with %q denied at first: %v", call.name, denied, err)
-			}
-		}
-		return readDataWithoutPosition(t, s)
-	}
-	want := write("all", "")
-	for _, rule := range permissions(t) {
-		if command, ok := strings.CutPrefix(rule, "+"); ok && !slices.Contains([]string{"hello", "ping", "select"}, command) {
-			if got := write(command, command); got != want {
-				t.Errorf("%s denied at first: data differs: %s", command, diffLines(got, want))
-			}
-		}
-	}
-}
