@@ -78,8 +78,8 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	if _, err := os.Stat(otherDataDir); !os.IsNotExist(err) {
 		t.Errorf("precept forget created the data directory (error %v)", err)
 	}
-	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
-		t.Errorf("second forget = %s, want a note that nothing is stored", out)
+	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "no stored data") {
+		t.Errorf("second forget = %s, want a note that the tenant has no stored data", out)
 	}
 	checkRemoved(third)
 
