@@ -19,8 +19,8 @@ import (
 	"precept/internal/session"
 )
 
-// A command that scriptCommands does not find would be denied in the middle of a script.
-func TestScriptCommandsFindsAllCalls(t *testing.T) {
+// A command that scriptCall does not find would be denied in the middle of a script.
+func TestScriptCallFindsAllCalls(t *testing.T) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
 		t.Fatal(err)

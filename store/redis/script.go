@@ -28,7 +28,7 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, all := map[string]string{}, ""
+	texts, all, lessons := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, f := range files {
 		text, err := scriptFiles.ReadFile(path.Join("lua", f.Name()))
 		if err != nil {
@@ -36,25 +36,25 @@ func loadScripts() (map[string]*goredis.Script, error) {
 		}
 		name := strings.TrimSuffix(f.Name(), ".lua")
 		texts[name] = string(text)
-		if name != "lessons" {
-			all += texts[name]
+		commands := all
+		if name == "lessons" {
+			commands = lessons
+		}
+		for _, found := range scriptCall.FindAllStringSubmatch(texts[name], -1) {
+			commands[strings.ToLower(found[1])] = true
 		}
 	}
+	maps.Copy(lessons, all)
 	scripts := map[string]*goredis.Script{}
 	for name, text := range texts {
-		list := strings.Join(scriptCommands(all+text), "', '")
+		commands := all
+		if name == "lessons" {
+			commands = lessons
+		}
+		list := strings.Join(slices.Sorted(maps.Keys(commands)), "', '")
 		scripts[name] = goredis.NewScript("local commands = {'" + list + "'}\n" + texts["common"] + text)
 	}
 	return scripts, nil
-}
-
-// scriptCommands returns the commands in a script, sorted.
-func scriptCommands(text string) []string {
-	commands := map[string]bool{}
-	for _, found := range scriptCall.FindAllStringSubmatch(text, -1) {
-		commands[strings.ToLower(found[1])] = true
-	}
-	return slices.Sorted(maps.Keys(commands))
 }
 
 // keys returns a script's two keys. The first selects the slot, and the second never exists. While a slot moves between
