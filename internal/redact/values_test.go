@@ -96,6 +96,21 @@ func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
+func TestKeyAfterVendorNameIsRedacted(t *testing.T) {
+	assertMarked(t, "secret",
+		"flickr KEY <io3l0urk6hubmo2gbbzrf192key0ke9x>",
+		"Stripe key = <af7e33adc0rq7ls6ijcfmb5rgf1gp2o0tqk6d8s5>",
+		"hash key = af7e33adc0rq7ls6ijcfmb5rgf1gp2o0tqk6d8s5",
+		"STATUSPAGE_KEY=<3f2504e0-4f89-11d3-9a0c-0305e82c3301>",
+		`{"item_key": "3f2504e0-4f89-11d3-9a0c-0305e82c3301"}`,
+		"planyo_key=<483910275648392017564839>",
+		"planyo_key=48391027564839201756483", // 23 digits may be an id
+		"planyo_key=111111111111111111111111",
+		"access_token=<abcdefgh1234567xyzuvw>",
+		"access_token=abcdefgh1234567xyz", // too short
+	)
+}
+
 func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 	assertMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
@@ -145,6 +160,13 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 	}
 	assertMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
+	key := strings.Repeat("a1B2", 13) + "JQQ" + "J99" + strings.Repeat("c3D4", 7) // 86 bytes; a key has 84
+	if got := redact.New(true).Text("id " + key); got != "id "+key {
+		t.Errorf("Text(id %s) = %q, want it unchanged", key, got)
+	}
+	if got := redact.New(true).Text("id " + key[:84]); got != "id [REDACTED:azure_key:1]" {
+		t.Errorf("Text(id %s) = %q, want an azure_key", key[:84], got)
+	}
 }
 
 func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {

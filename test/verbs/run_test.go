@@ -142,6 +142,10 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want an agent failure and no rating", name, code, out, stderr)
 		}
 	}
+	_, _, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestTalk$")
+	if strings.Contains(stderr, "sent no request") {
+		t.Errorf("precept run with an agent that sent a request: standard error %q, want no note about a missing request", stderr)
+	}
 }
 
 // checkVerdict waits until a session or run has closed with the reward 0 and a verifier's verdict.
