@@ -131,7 +131,7 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 		return nil
 	default:
 		w.judging.lastError = q.err
-		return fmt.Errorf("the judge: %w", q.err)
+		return q.err
 	}
 	w.judging.errorCount, w.judging.lastError, q.newMark.Tries = 0, nil, 0
 	w.summary.Judged++

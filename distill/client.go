@@ -52,7 +52,12 @@ type statusError struct {
 	retryAfter time.Duration // wait in Retry-After; 0 for none
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
+func (e *statusError) Error() string {
+	if e.body == "" {
+		return fmt.Sprintf("the judge answered with status %d", e.code)
+	}
+	return fmt.Sprintf("the judge answered with status %d: %s", e.code, e.body)
+}
 
 func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500

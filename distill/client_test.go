@@ -71,7 +71,7 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{waits[0].String() + " the judge answers 429: slow down", waits[1].String() + " the judge answers 500: away"}
+	want := []string{waits[0].String() + " the judge answered with status 429: slow down", waits[1].String() + " the judge answered with status 500: away"}
 	if !slices.Equal(reports, want) {
 		t.Errorf("reported waits = %q, want %q", reports, want)
 	}
@@ -87,12 +87,12 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		fails   string // "" means no error
 	}{
 		"success":                        {[]reply{skipReply}, "[]", ""},
-		"server down":                    {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
+		"server down":                    {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answered with status 500: away"},
 		"server recovers":                {[]reply{{503, "", ""}, {502, "", ""}, skipReply}, "[1s 2s]", ""},
 		"408 and 409":                    {[]reply{{408, "", ""}, {409, "", ""}, skipReply}, "[1s 2s]", ""},
 		"unknown model":                  {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
-		"forbidden":                      {[]reply{{403, "", ""}, skipReply}, "[]", "answers 403"},
-		"success without a body":         {[]reply{{204, "", ""}, skipReply}, "[]", "answers 204"},
+		"forbidden":                      {[]reply{{403, "", ""}, skipReply}, "[]", "status 403"},
+		"success without a body":         {[]reply{{204, "", ""}, skipReply}, "[]", "status 204"},
 		"Retry-After in seconds":         {[]reply{retryAfterReply(429, "7"), skipReply}, "[7s]", ""},
 		"Retry-After with half a second": {[]reply{retryAfterReply(503, "0.5"), skipReply}, "[500ms]", ""},
 		"Retry-After as a date":          {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skipReply}, "[1m30s]", ""},
@@ -105,8 +105,8 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"braces in the wrong order":      {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
 		"outcome with the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
 		"redirect":                       {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `redirects to "http://other.example/"`},
-		"304":                            {[]reply{{304, "", "hm"}, skipReply}, "[]", "answers 304: hm"},
-		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "answers 404: hm"},
+		"304":                            {[]reply{{304, "", "hm"}, skipReply}, "[]", "status 304: hm"},
+		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "status 404: hm"},
 		"response_format refused":        {[]reply{{422, "", "what is response_format"}, skipReply}, "[0s]", ""},
 		"temperature refused":            {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skipReply}, "[0s]", ""},
 		"two unspecific 400s":            {[]reply{{400, "", "bad"}, {400, "", "worse"}, skipReply}, "[0s 0s]", ""},
@@ -114,7 +114,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"session too long":               {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skipReply}, "[]", "set aside"},
 		"flagged content":                {[]reply{{403, "", "Your chosen model requires moderation and your input was flagged"}, skipReply}, "[]", "set aside"},
 		"error from a gateway's server":  {[]reply{{200, "", `{"error":{"message":"overloaded","code":529}}`}, {200, "", `{"error":{"code":"x"}}`}, skipReply}, "[1s 2s]", ""},
-		"gateway without credits":        {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "answers 402"},
+		"gateway without credits":        {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "status 402"},
 		"answer that ends in an error":   {[]reply{{200, "", `{"choices":[{"finish_reason":"error","message":{"content":""}}]}`}, skipReply}, "[1s]", ""},
 		"page in place of an answer":     {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
 		"answer from a different API":    {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
@@ -123,7 +123,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"answer in parts":                {[]reply{{200, "", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"{"}]},{"type":"text","text":"{\"outcome\":\"skip\"}"}]}}]}`}}, "[]", ""},
 		"only part of the answer":        {[]reply{{200, "", chatCompletion(`{"reason":{"outcome":1}, "x": {"y":2}`)}}, "[1s]", "cannot be used"},
 		"filtered content":               {[]reply{{400, "", `{"code":"content_filter"}`}, skipReply}, "[]", "set aside"},
-		"400, then server down":          {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
+		"400, then server down":          {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "status 500"},
 		"long error":                     {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
 		s := &fakeTransport{replies: tc.replies}

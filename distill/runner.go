@@ -175,7 +175,7 @@ func (f *judgeFailures) result(s *Summary) error {
 	case f.ended != nil:
 		return f.ended
 	case f.last != nil && s.Judged == 0:
-		return fmt.Errorf("distill: the judge: %w", f.last)
+		return fmt.Errorf("distill: %w", f.last)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 		}
 		defer res.Body.Close()
 		page, err := io.ReadAll(res.Body)
-		return err == nil && bytes.Contains(page, []byte("Distiller: the last run failed: distill: the judge: the judge answers 401"))
+		return err == nil && bytes.Contains(page, []byte("Distiller: the last run failed: distill: the judge answered with status 401"))
 	})
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
