@@ -69,7 +69,7 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	}
 }
 
-func TestTokenEstimateIsAQuarterByteCount(t *testing.T) {
+func TestTokensAreAQuarterOfBytes(t *testing.T) {
 	l := &lesson.Lesson{Slug: "ask-first", Title: "Ask first", Advice: strings.Repeat("Ask whoever knows. ", 60), State: lesson.Active}
 	text := l.Text()
 	for _, budget := range []int{0, 300, 100} {

@@ -17,6 +17,7 @@ import (
 	"precept/internal/wire"
 )
 
+// shape is a form of request with n repeated parts.
 type shape struct {
 	name    string
 	dialect wire.Dialect
@@ -85,7 +86,7 @@ func shapes() []shape {
 		chat("results without ids", `{"role":"tool","content":"Error: boom"}`),
 		chat("system items", `{"role":"system","content":"be good"}`),
 		chat("refusals", `{"role":"tool","tool_call_id":"c%d","content":"The user rejected permission to use this specific tool call."}`),
-		text("blocks of precept", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
+		text("precept's blocks", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
 		text("unclosed blocks", `Lessons from past experience:\n`),
 		text("reminders", `<system-reminder>x</system-reminder>`),
 		text("unclosed reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),
@@ -187,7 +188,7 @@ func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 // With linear cost, a request four times as long takes four times as long. The test allows twice that plus 5 ms, and
 // measures up to six times.
 func TestCostIsLinear(t *testing.T) {
-	const n, times, allowed = 1000, 4, 8
+	const n, sizeFactor, maxTimeFactor = 1000, 4, 8
 	if testing.Short() {
 		t.Skip("the test measures times")
 	}
@@ -196,12 +197,12 @@ func TestCostIsLinear(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			var small, large time.Duration
 			for range 6 {
-				small, large = p.minDuration(t, s, n), p.minDuration(t, s, times*n)
-				if large <= allowed*small+5*time.Millisecond {
+				small, large = p.minDuration(t, s, n), p.minDuration(t, s, sizeFactor*n)
+				if large <= maxTimeFactor*small+5*time.Millisecond {
 					return
 				}
 			}
-			t.Errorf("%d items took %v and %d items took %v, want at most %d times as long", n, small, times*n, large, allowed)
+			t.Errorf("%d items took %v and %d items took %v, want at most %d times as long", n, small, sizeFactor*n, large, maxTimeFactor)
 		})
 	}
 }

@@ -123,7 +123,7 @@ func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
 		p := s.plan(body)
 		if strings.Contains(s.upstream(), loopMark) != (i == 1 || i == 3) {
-			t.Errorf("failure %d: the plan = %+v, want a warning at failures 2 and 4", i+1, p)
+			t.Errorf("failure %d: plan = %+v, want a warning at failures 2 and 4", i+1, p)
 		}
 		if retry := s.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
 			t.Errorf("failure %d retried: plan = %+v, want edits %v", i+1, retry, p.Edits)

@@ -32,8 +32,8 @@ func (s *testSession) endTurnWithUsage(input, output int) {
 	s.rec.RecordActivity(s.now)
 }
 
-// Errors are outcomes of a pick only after the pick: the failed call that triggers the lesson does not count, and each
-// later failed call counts once.
+// Errors count only after the pick, the turn that chose the lesson: the failed call that triggers the lesson does not
+// count, and each later failed call counts once.
 func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Measurement
@@ -78,7 +78,8 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	}
 }
 
-// Without the later failures in refused sessions, the lesson would seem better than it is.
+// An upstream can refuse a request with a lesson. Without the failures after the refusal, the lesson would seem better
+// than it is.
 func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
 	s.agent.addUserMessage("build", false)

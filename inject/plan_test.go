@@ -492,7 +492,7 @@ type fixedCounts struct {
 
 func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-// The book contains only the second of two superseded lessons, so that one is the parent.
+// The book contains only the second of two superseded lessons, so the second lesson is the parent.
 func TestTrialLessonActionHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}

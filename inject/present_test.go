@@ -25,8 +25,8 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// An injected lesson has the same text whatever other lessons match. Other lessons can only take the room that the
-// lesson needs.
+// An injected lesson has the same text whatever other lessons match. Other lessons can only leave too
+// little room for the lesson.
 func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
@@ -51,7 +51,7 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("%s text beside %d other lessons =\n%s\nwant the same as beside fewer lessons:\n%s", slug, n, got, first[slug])
+					t.Errorf("%s: text with %d other lessons =\n%s\nwant the text with fewer lessons\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}
@@ -99,8 +99,8 @@ func TestArmIncludesPresentation(t *testing.T) {
 	}
 }
 
-// If the lesson's advice harms, the lesson is presented as a caution: a warning against what it advised. The chooser's
-// negative belief about the advice's effect does not make the expected effect of the caution negative.
+// If the lesson's advice harms, the lesson is presented as a caution: a warning against what it advised. The chooser
+// expects harm from the advice, but not from the caution.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
@@ -134,6 +134,8 @@ func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
+	// addPicks adds the picks from to to-1, every second one injected. The last two arguments are the rewards of a pick
+	// with and without the lesson.
 	addPicks := func(arm trial.Arm, from, to int, with, without float64) {
 		for i := from; i < to; i++ {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{

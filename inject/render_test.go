@@ -11,22 +11,22 @@ import (
 	"precept/inject/lesson"
 )
 
-func newLessonLine(l *lesson.Lesson, caution bool) lessonEntry {
+func newLessonEntry(l *lesson.Lesson, caution bool) lessonEntry {
 	t := l.Text()
 	return lessonEntry{&t, caution, maxAdvice}
 }
 
-func sampleLines() []lessonEntry {
+func sampleEntries() []lessonEntry {
 	return []lessonEntry{
-		newLessonLine(&lesson.Lesson{
+		newLessonEntry(&lesson.Lesson{
 			Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
 			Advice: "\nRe-read the page id after every navigation; a list view can be stale.\n\n",
 		}, false),
-		newLessonLine(&lesson.Lesson{
+		newLessonEntry(&lesson.Lesson{
 			Slug: "retry-on-403", Title: "Avoid retrying a 403.",
 			Advice: "A 403 is a decision, not a hiccup.\r\n\r\n- Read the body.\r\n- Ask for the right scope.",
 		}, true),
-		newLessonLine(&lesson.Lesson{Slug: "a-first", Title: "Only a title"}, false),
+		newLessonEntry(&lesson.Lesson{Slug: "a-first", Title: "Only a title"}, false),
 	}
 }
 
@@ -48,14 +48,14 @@ func assertGolden(t *testing.T, name, got string) {
 }
 
 func TestBlockGolden(t *testing.T) {
-	assertGolden(t, "advice.txt", Advice.block(sampleLines()))
-	assertGolden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
-	assertGolden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
-	assertGolden(t, "plain.txt", Advice.block(sampleLines()[:1]))
+	assertGolden(t, "advice.txt", Advice.block(sampleEntries()))
+	assertGolden(t, "pitfalls.txt", Pitfalls.block(sampleEntries()))
+	assertGolden(t, "cautions.txt", Advice.block(sampleEntries()[1:2]))
+	assertGolden(t, "plain.txt", Advice.block(sampleEntries()[:1]))
 }
 
 func TestBlockDoesNotDependOnOrder(t *testing.T) {
-	l := sampleLines()
+	l := sampleEntries()
 	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
 	if got := Advice.block(l); got != want {
@@ -77,7 +77,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 			"Lessons from past experience:\n- [evil] x",
 		}))
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLessonLine(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
+		l := newLessonEntry(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
 		for _, style := range []Style{Advice, Pitfalls} {
 			block := style.block([]lessonEntry{l})
 			for part := range strings.SplitSeq(block, "\n") {
@@ -101,10 +101,10 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	})
 }
 
-func TestLessonLinesReturnsOneLessonsLines(t *testing.T) {
+func TestLessonLinesReturnsLinesOfOneLesson(t *testing.T) {
 	for _, style := range []Style{Advice, Pitfalls} {
-		block := style.block(sampleLines())
-		for _, l := range sampleLines() {
+		block := style.block(sampleEntries())
+		for _, l := range sampleEntries() {
 			var want strings.Builder
 			l.write(&want, l.adviceLimit)
 			if got := LessonLines(block, l.text.Slug); got != want.String() {
@@ -118,7 +118,7 @@ func TestLessonLinesReturnsOneLessonsLines(t *testing.T) {
 }
 
 func TestSizeMatchesWrittenBytes(t *testing.T) {
-	for _, l := range sampleLines() {
+	for _, l := range sampleEntries() {
 		for _, limit := range []int{0, 10, 40, maxAdvice} {
 			var b strings.Builder
 			l.write(&b, limit)

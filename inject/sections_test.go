@@ -19,6 +19,9 @@ const (
 	styleSection = "## Style\n\nUse tabs.\n"
 )
 
+// Probabilities that a session is in the control group.
+const noControl, allControl = 0.0, 1.0
+
 // rulesFile is a system prompt that contains both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
@@ -57,7 +60,7 @@ type sectionSession struct {
 	noLearning bool
 }
 
-// newSectionSession returns a session with the given probability for the control group.
+// newSectionSession returns a session that is in the control group with the probability control.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.NamedID("default", session.NamespaceSession, name)
@@ -100,9 +103,9 @@ func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 }
 
 // promptAfterCuts returns rulesFile without the withheld sections.
-func promptAfterCuts(r *sectionSession) string {
+func promptAfterCuts(s *sectionSession) string {
 	text := rulesFile
-	for _, p := range r.rec.Assignment.Picks {
+	for _, p := range s.rec.Assignment.Picks {
 		if !p.Injected {
 			text = strings.Replace(text, map[string]string{"rule:AGENTS.md#Testing": testSection + "\n", "rule:AGENTS.md#Style": styleSection + "\n"}[p.Slug], "", 1)
 		}
@@ -114,7 +117,7 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	prompts := map[string]int{}
 	for i := range 200 {
-		s := newSectionSession(t, fmt.Sprint(i), 0, registry)
+		s := newSectionSession(t, fmt.Sprint(i), noControl, registry)
 		first, p := s.send(rulesFile, "a")
 		if len(p.Picks) != 2 || first != promptAfterCuts(s) {
 			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
@@ -136,11 +139,11 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	}
 }
 
-// newCutSession returns a session that lost both sections in the first request.
+// newCutSession returns a session in which precept cut both sections from the first request.
 func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
-		s := newSectionSession(t, fmt.Sprint(i), 0, registry)
+		s := newSectionSession(t, fmt.Sprint(i), noControl, registry)
 		if _, p := s.send(rulesFile, "a"); len(p.CutSlugs) == 2 {
 			return s
 		}
@@ -151,17 +154,17 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 
 func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
-	newSession := func(name string) *sectionSession { return newSectionSession(t, name, 0, registry) }
+	newSession := func(name string) *sectionSession { return newSectionSession(t, name, noControl, registry) }
 	for _, tc := range []struct {
 		name   string
-		run    func() *sectionSession
+		start  func() *sectionSession
 		prompt string
 		picks  int // picks after the request
 	}{
 		{"section occurs twice", func() *sectionSession { return newSession("x") }, rulesFile + "\n" + testSection + "\n" + styleSection, 0},
 		{"section was edited", func() *sectionSession { return newSession("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
-		{"control session", func() *sectionSession { return newSectionSession(t, "x", 1, registry) }, rulesFile, 0},
-		{"no section is registered", func() *sectionSession { return newSectionSession(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
+		{"control session", func() *sectionSession { return newSectionSession(t, "x", allControl, registry) }, rulesFile, 0},
+		{"no section is registered", func() *sectionSession { return newSectionSession(t, "x", noControl, &rules.Registry{}) }, rulesFile, 0},
 		{"session started before the measurement", func() *sectionSession {
 			s := newSession("x")
 			s.rec.Identity.Started = noon.Add(-time.Second)
@@ -196,10 +199,10 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		}, rulesFile, 2},
 		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + styleSection, 2},
 	} {
-		r := tc.run()
-		got, _ := r.send(tc.prompt, "a", "b", "c")
-		if got != tc.prompt || len(r.rec.Assignment.Picks) != tc.picks {
-			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", tc.name, len(r.rec.Assignment.Picks), tc.picks, got, tc.prompt)
+		s := tc.start()
+		got, _ := s.send(tc.prompt, "a", "b", "c")
+		if got != tc.prompt || len(s.rec.Assignment.Picks) != tc.picks {
+			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", tc.name, len(s.rec.Assignment.Picks), tc.picks, got, tc.prompt)
 		}
 	}
 }
@@ -208,7 +211,7 @@ func TestRunSessionsShareSectionAssignments(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.NamedID("default", session.NamespaceSession, fmt.Sprint("run", i)), noon)
-		one, two := newSectionSession(t, fmt.Sprint("one", i), 0, registry), newSectionSession(t, fmt.Sprint("two", i), 0, registry)
+		one, two := newSectionSession(t, fmt.Sprint("one", i), noControl, registry), newSectionSession(t, fmt.Sprint("two", i), noControl, registry)
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
@@ -227,7 +230,7 @@ func TestOpenSessionsKeepSectionCutsAfterStop(t *testing.T) {
 	if got, _ := s.send(rulesFile, "a", "b", "c"); got != before {
 		t.Errorf("prompt after the stop = %q, want %q", got, before)
 	}
-	if _, p := newSectionSession(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
+	if _, p := newSectionSession(t, "new", noControl, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("new session's picks = %+v, want none", p.Picks)
 	}
 }
@@ -245,13 +248,13 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "</INSTRUCTIONS>", 2},
 		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + styleSection, 0},
 	} {
-		_, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, user(tc.text))
+		_, p := newSectionSession(t, "x", noControl, registry).sendBody(wire.Responses, user(tc.text))
 		if len(p.Picks) != tc.picks {
 			t.Errorf("%s: got %d picks, want %d", tc.name, len(p.Picks), tc.picks)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + styleSection + "</INSTRUCTIONS>")[1:]...)
-	if _, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
+	if _, p := newSectionSession(t, "x", noControl, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
 		t.Errorf("delta request: picks = %+v, want none", p.Picks)
 	}
 }
@@ -266,9 +269,9 @@ func TestExcludedSessionKeepsSectionCuts(t *testing.T) {
 }
 
 // A session with a measured section is left out when treated and control sessions are compared.
-func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
+func TestMeasuredSectionSetsHasMeasuredRules(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection)
-	for _, control := range []float64{0, 1} {
+	for _, control := range []float64{noControl, allControl} {
 		with, without := newSectionSession(t, "x", control, registry), newSectionSession(t, "x", control, registry)
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")

@@ -38,7 +38,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		t.Errorf(`Result(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
 	}
 	if w := r.Rewards; *w.MeanMatched != 1 || w.RewardedMatched != 10 || *w.MeanUnmatched != 0.5 || w.RewardedUnmatched != 10 {
-		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
+		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 without", w)
 	}
 	if r := run.Result("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
 		t.Errorf("Result(c-d) = %+v, want matches in 5 of acme's 20 sessions", r)

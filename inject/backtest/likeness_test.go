@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson resembles similarSentence, but none of the lesson's phrases occurs there.
+// endpointLesson returns a lesson that resembles similarSentence, although no keyword occurs in the sentence.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,
@@ -20,20 +20,20 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// runWithSimilarity backtests lessons on sessions with one sentence each, and adds enough sentences about opening hours
-// for similarity matches.
-func runWithSimilarity(tested []*lesson.Lesson, by backtest.LikenessConfig, sentences ...string) *backtest.Evaluator {
+// runWithSimilarity backtests lessons on sessions with one sentence each. Matching by similarity needs many sessions,
+// so runWithSimilarity adds sessions about opening hours.
+func runWithSimilarity(tested []*lesson.Lesson, config backtest.LikenessConfig, sentences ...string) *backtest.Evaluator {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {
 		sentences = append(sentences, fmt.Sprintf("Answer question %d about the opening hours of our shop.", i))
 	}
-	by.Traffic, by.Rate = lesson.NewTraffic(), 0.005
+	config.Traffic, config.Rate = lesson.NewTraffic(), 0.005
 	for i, s := range sentences {
 		sessions = append(sessions, &backtest.Session{Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", s)}})
-		by.Traffic.Add(backtest.Queries(sessions[i].Exchanges))
+		config.Traffic.Add(backtest.Queries(sessions[i].Exchanges))
 	}
 	run := backtest.New(tested, nil)
-	run.EnableLikeness(by)
+	run.EnableLikeness(config)
 	for _, s := range sessions {
 		run.Add(s)
 	}
@@ -51,23 +51,23 @@ func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
 	}
 }
 
-func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
+func TestSentenceMatchesOnlyMostSimilarLesson(t *testing.T) {
 	other := &lesson.Lesson{
 		Slug: "call-orders-purchases", Title: "Rename the orders endpoint: purchases.", State: lesson.Active,
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
-	by := backtest.LikenessConfig{OtherLessons: []*lesson.Lesson{other, endpointLesson()}}
-	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).Result("keep-old-endpoints"); r.Likeness.Sessions != 0 {
+	config := backtest.LikenessConfig{OtherLessons: []*lesson.Lesson{other, endpointLesson()}}
+	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, config, similarSentence).Result("keep-old-endpoints"); r.Likeness.Sessions != 0 {
 		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Likeness)
 	}
 }
 
 func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
-	for _, tc := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+	for _, tc := range []struct{ lessonOptsIn, enabled, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
-		l.Trigger.ByLikeness = tc.declaresLike
-		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.on}).Result(l.Slug); r.Likeness.Injected != tc.injected {
-			t.Errorf("lesson like %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Likeness.Injected, tc.injected)
+		l.Trigger.ByLikeness = tc.lessonOptsIn
+		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.enabled}).Result(l.Slug); r.Likeness.Injected != tc.injected {
+			t.Errorf("ByLikeness %v in the lesson, Inject %v in the configuration: Injected = %v, want %v", tc.lessonOptsIn, tc.enabled, r.Likeness.Injected, tc.injected)
 		}
 	}
 }

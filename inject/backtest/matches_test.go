@@ -49,7 +49,6 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	}
 }
 
-// Truncated items and exchanges in an unknown dialect are skipped.
 func TestMessagesAreSearchedAtBothEnds(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, tc := range []struct {
@@ -59,13 +58,14 @@ func TestMessagesAreSearchedAtBothEnds(t *testing.T) {
 		{"at the beginning", "load more " + filler + filler, true},
 		{"at the end", filler + filler + " load more", true},
 		{"in the middle", filler + " load more " + filler, false},
-		{"middle, 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
-		{"middle, 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
+		{"in the middle of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
+		{"in the middle of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
 		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, tc.words); r.Matched == 1 != tc.matches {
 			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Matched, tc.matches)
 		}
 	}
+	// Queries skips truncated items and exchanges in an unknown dialect.
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
@@ -107,7 +107,7 @@ func TestPhraseCountsOncePerSession(t *testing.T) {
 	}
 }
 
-func TestResultIsClassifiedByItsCall(t *testing.T) {
+func TestQueriesClassifyResultsByCall(t *testing.T) {
 	turn := func(name, args, result string) sample.Exchange {
 		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
 		text, _ := json.Marshal(result)

@@ -39,7 +39,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-func TestNearestReturnsNoOtherTenantsLesson(t *testing.T) {
+func TestNearestSkipsOtherTenants(t *testing.T) {
 	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
 		l.Scope.Tenant, l.Trigger.Keywords = tenant, []string{keyword}
@@ -68,19 +68,19 @@ func TestNearestReadsTheNewestQueries(t *testing.T) {
 	for range 30 {
 		add("Continue.")
 	}
-	near := func(ctx context.Context) int {
+	countNearest := func(ctx context.Context) int {
 		return len(backtest.Nearest(ctx, book, lesson.NewTagger(nil), "default", ex, nil))
 	}
-	if n := near(t.Context()); n != 0 {
+	if n := countNearest(t.Context()); n != 0 {
 		t.Errorf("got %d lessons for a match 31 turns ago, want none", n)
 	}
 	add("The flaky test fails.")
-	if n := near(t.Context()); n != 1 {
+	if n := countNearest(t.Context()); n != 1 {
 		t.Errorf("got %d lessons for a match in the newest turn, want 1", n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n := near(ended); n != 0 {
+	if n := countNearest(ended); n != 0 {
 		t.Errorf("got %d lessons with a cancelled context, want none", n)
 	}
 }

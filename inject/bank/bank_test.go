@@ -93,7 +93,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("List: err = %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
+		t.Errorf("List: err = %v, with %d commits, want %d lessons and 2 commits", err, len(m.commits), n/4)
 	}
 }
 
@@ -129,12 +129,12 @@ func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.commitErr)
 	}
 	m.commitErr, m.tailErr = nil, errors.New("the log cannot be read")
-	for subject, err := range map[string]error{
+	for call, err := range map[string]error{
 		"propose": func() error { _, err := b.Propose(t.Context(), newProposal("three")); return err }(),
 		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
 	} {
 		if !errors.Is(err, m.tailErr) {
-			t.Errorf("%s: got error %v, want %v", subject, err, m.tailErr)
+			t.Errorf("%s: got error %v, want %v", call, err, m.tailErr)
 		}
 	}
 	if len(m.commits) != 1 {
@@ -177,7 +177,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	}
 }
 
-func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
+func TestCiteKeepsFiftyReferences(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one")}}
 	b := newBankAcceptingEvidence(m, bank.Limits{}, noon)
 	for n := range 30 {
@@ -220,7 +220,7 @@ func TestIndexKeepsPreviousCounts(t *testing.T) {
 	}
 }
 
-// Writes are counted from the shared log. Refused writes count, people's writes do not.
+// The quota counts the writes in the shared log: refused proposals count, the writes of people do not.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
@@ -281,7 +281,7 @@ func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
-			t.Errorf("proposal %d: result = %+v, want error code %q (empty: a lesson and no error)", i, r, code)
+			t.Errorf("proposal %d: result = %+v, want error code %q; without a code, want a lesson and no error", i, r, code)
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
@@ -294,7 +294,6 @@ func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	}
 }
 
-// If the log cannot be written, Put returns an error, but the lesson and the index are written.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")
@@ -310,6 +309,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
 		t.Errorf("two.md: Lstat = %+v, %v, want a link; target = %q, %v, want %q", info, err, current, readErr, text)
 	}
+	// With an unwritable log, Put returns an error after the lesson and the index are written.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	}
 }
 
-// A program's lesson waits in quarantine until a person approves exactly this text.
+// A lesson from a program waits in quarantine until a person approves exactly this text.
 func ExampleBank_Propose() {
 	b := bank.New(bank.Options{Storage: &memory{texts: map[string][]byte{}}, Now: noon})
 	ctx := context.Background()

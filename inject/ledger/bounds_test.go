@@ -13,8 +13,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// The error has a line for each problem. A longer field is refused.
-func TestDecodeAcceptsMaximumLengthFields(t *testing.T) {
+// Decode returns an error with one line for each problem.
+func TestEntryFieldsAreLimited(t *testing.T) {
 	for body, wantProblems := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2,
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
@@ -45,8 +45,8 @@ func TestDecodeAcceptsMaximumLengthFields(t *testing.T) {
 	}
 }
 
-// A field has no control characters, or characters that terminals and browsers hide. The lesson's error pattern is a
-// part of the error.
+// A field has neither control characters nor characters that terminals and browsers hide. The error pattern of the
+// entry's lesson is a part of the error.
 func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	})
 }
 
-// The trace has a line for each call, without the entry.
+// The trace, a log of all calls, has a line for each Record call, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

@@ -45,7 +45,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 }
 
 // Lines from a different failure, a passing test or a quotation do not belong to the failure's error.
-func TestOtherFailuresLinesAreExcluded(t *testing.T) {
+func TestFailuresExcludesUnrelatedLines(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"an error below a file name", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
 		{"an error after a blank line", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
@@ -126,7 +126,7 @@ func TestOtherFailuresLinesAreExcluded(t *testing.T) {
 	}
 }
 
-// After other text, a blank line precedes the entry.
+// A new entry directly follows a list. After any other text, a blank line precedes the entry.
 func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
@@ -144,7 +144,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// A missing cause or resolution adds no line to the lesson's advice.
+// The entry's lesson has advice lines for cause and resolution only if the entry has these fields.
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -179,7 +179,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 		for _, l := range ledger.Lessons(text) {
 			if strings.Contains(l.Advice, "Why:") != (label != "**Cause:**") || strings.Contains(l.Advice, "What mended it:") != (label != "**Resolution:**") {
-				t.Errorf("without %s: advice = %q, want lines only for the other fields", label, l.Advice)
+				t.Errorf("without %s: advice = %q, want a line for each field that the entry has", label, l.Advice)
 			}
 			if ref := l.Evidence[0].Ref; ref != map[bool]string{true: ledger.FileName, false: "INT-1"}[label == "**Intent ID:**"] {
 				t.Errorf("without %s: evidence = %q, want the intent id, or the ledger's file name if the id is missing", label, ref)
@@ -189,7 +189,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
 		t.Errorf("entry outside the section: entries = %+v, want none", got)
 	}
-	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
+	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A hand-written line.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
 		t.Errorf("entry with another line between the fields: entries = %+v, want none", got)
 	}
@@ -200,7 +200,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	}
 }
 
-// A path must be specific. The error pattern is the part of the error that does not vary.
+// Only a specific path becomes a keyword. The error pattern is the part of the error that does not vary.
 func TestEntryLessonMatchesPathAndError(t *testing.T) {
 	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},

@@ -28,7 +28,7 @@ func newEntry(n int) ledger.Entry {
 	}
 }
 
-// If text is empty, the file does not exist.
+// newLedger returns a ledger in a file with text. If text is empty, the file does not exist.
 func newLedger(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), ledger.FileName)

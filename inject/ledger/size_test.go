@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// threadCPU returns this thread's CPU time, because other processes hardly affect it.
+// threadCPU returns this thread's CPU time, which other processes hardly affect.
 func threadCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -21,7 +21,7 @@ func threadCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A file four times as large may take 8 times the CPU time, plus 5 ms.
+// With a file four times as large, Record can take up to 8 times the CPU time, plus 5 ms.
 func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures CPU time with a 5 MB file")
@@ -42,13 +42,13 @@ func TestRecordCostIsLinearInFileSize(t *testing.T) {
 		}
 		return shortest
 	}
-	const times, allowed = 4, 8
+	const sizeFactor, maxTimeFactor = 4, 8
 	var small, large time.Duration
 	for range 6 {
-		small, large = minRecordTime(5<<20/times), minRecordTime(5<<20)
-		if large <= allowed*small+5*time.Millisecond {
+		small, large = minRecordTime(5<<20/sizeFactor), minRecordTime(5<<20)
+		if large <= maxTimeFactor*small+5*time.Millisecond {
 			return
 		}
 	}
-	t.Errorf("Record took %v in 5 MB and %v in a quarter of that, want at most %d times as long", large, small, allowed)
+	t.Errorf("Record took %v in 5 MB and %v in a quarter of that, want at most %d times as long", large, small, maxTimeFactor)
 }

@@ -65,7 +65,7 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 	}
 }
 
-func TestUnresolvedFailureAdviceNamesCommandAndRule(t *testing.T) {
+func TestFailureEntryAdviceNamesCommandAndSubject(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
 		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
@@ -83,14 +83,14 @@ func TestUnresolvedFailureAdviceNamesCommandAndRule(t *testing.T) {
 		}
 		for _, lesson := range ledger.Lessons(content) {
 			if strings.Contains(lesson.Advice, "mended") || !strings.Contains(lesson.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(lesson.Advice, ": "+subject+".") {
-				t.Errorf("%q: advice = %q, want `make check` and subject %q in it, and no resolution", text, lesson.Advice, subject)
+				t.Errorf("%q: advice = %q, want a text with `make check` and the subject %q, without a resolution", text, lesson.Advice, subject)
 			}
 		}
 	}
 }
 
 // The words in the command decide the failure's type.
-func TestUnknownOutputErrorIsTheLastLines(t *testing.T) {
+func TestUnrecognizedFailureKeepsLastLines(t *testing.T) {
 	for _, tc := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
 		{"npm run lint", "1\n2\n3\n4\n5\n6\n7\n", ledger.TypeLint, "3 4 5 6 7"},

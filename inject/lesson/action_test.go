@@ -72,18 +72,17 @@ func TestApplyActionSetsStateAndPlan(t *testing.T) {
 	}
 }
 
-// Earlier versions did not write former_state. They sometimes wrote a paused lesson as quarantined, with a content
-// hash.
-func TestResumeAndRestoreAcceptEarlierVersions(t *testing.T) {
+// Earlier precept versions wrote no former_state, and wrote some paused lessons as quarantined, with a content hash.
+func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	hash := l.ContentHash
 	for _, tc := range []struct {
-		written     string
-		action      Action
-		read, after State
+		metadata              string
+		action                Action
+		wantParsed, wantAfter State
 	}{
 		{"state: quarantined, source: distill, content_hash: " + hash, Resume, Paused, Quarantined},
 		{"state: paused, source: distill, content_hash: " + hash, Resume, Paused, Quarantined},
@@ -95,20 +94,20 @@ func TestResumeAndRestoreAcceptEarlierVersions(t *testing.T) {
 		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
 		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
 	} {
-		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+tc.written+"}}\nevidence:", 1)
+		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+tc.metadata+"}}\nevidence:", 1)
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
 		l, ok := book.Get("look-twice")
-		if !ok || l.State != tc.read {
-			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", tc.written, l, problems, tc.read)
+		if !ok || l.State != tc.wantParsed {
+			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", tc.metadata, l, problems, tc.wantParsed)
 			continue
 		}
-		if l, err = ApplyAction(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.after {
-			t.Errorf("%s: %s = %+v, %v, want state %s", tc.written, tc.action, l, err, tc.after)
+		if l, err = ApplyAction(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.wantAfter {
+			t.Errorf("%s: %s = %+v, %v, want state %s", tc.metadata, tc.action, l, err, tc.wantAfter)
 		}
 	}
 }
 
-func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
+func TestRestoreAndResumeUndoRetireAndPause(t *testing.T) {
 	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
 		l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
 		if err != nil {
@@ -168,7 +167,7 @@ func TestApplyActionRefusesImpossibleActions(t *testing.T) {
 	}
 }
 
-// With a very small epsilon, a trial would need more picks than allowed to have enough withheld ones.
+// With a very small epsilon (the share of withheld picks), a trial would need more picks than allowed.
 func TestValidateRefusesTooSmallEpsilon(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {

@@ -17,6 +17,7 @@ func renderText(l *Lesson) *Text {
 	return &t
 }
 
+// block returns the text that precept inserts into a request for l.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder
@@ -94,7 +95,7 @@ func TestLinesAreTruncatedAtSentenceEnd(t *testing.T) {
 	}
 }
 
-func TestLinesStayWithinTheirByteLimit(t *testing.T) {
+func TestLinesStayWithinByteLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &Lesson{Slug: "a-b", Title: rapid.String().Draw(rt, "title"), Advice: rapid.StringMatching(`([a-z<|>#:\[\]./*\x{200b}é-]{0,12}[ \n.!]){0,60}`).Draw(rt, "advice")}
 		limit := rapid.IntRange(0, 700).Draw(rt, "max")
@@ -156,8 +157,8 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	}
 }
 
-// markerVariants returns a block's closing line in spellings that a model may still recognise.
-func markerVariants() []string {
+// closingLineVariants returns spellings of a block's closing line that a model could still recognise.
+func closingLineVariants() []string {
 	m := "End of lessons."
 	out := []string{
 		m, "END OF LESSONS.", "end of lessons", "eNd Of LeSsOnS.", "  End of lessons.  ", "\tEnd of lessons.", "> End of lessons.", "- End of lessons.", "* End of lessons.",
@@ -175,8 +176,8 @@ func markerVariants() []string {
 	return out
 }
 
-func TestClosingMarkerIsRecognisedInAnySpelling(t *testing.T) {
-	variants := markerVariants()
+func TestClosingLineIsRecognisedInAnySpelling(t *testing.T) {
+	variants := closingLineVariants()
 	if len(variants) < 60 {
 		t.Fatalf("got %d closing line variants, want at least 60", len(variants))
 	}
@@ -276,7 +277,7 @@ func FuzzText(f *testing.F) {
 	for _, token := range roleTokens() {
 		f.Add(token, "Do it.\n"+token)
 	}
-	for _, v := range markerVariants() {
+	for _, v := range closingLineVariants() {
 		f.Add("Do it", v)
 	}
 	f.Fuzz(func(t *testing.T, title, advice string) {

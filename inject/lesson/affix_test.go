@@ -7,7 +7,7 @@ import "testing"
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string
-		in, out          []string // texts with and without a match
+		matching, others []string // texts
 	}{
 		{
 			"Korean", "페이지",
@@ -51,7 +51,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 		{"ellipsis", "loading...", []string{"loading…"}, nil},
 		{"Ukrainian", "комп'ютер", []string{"комп’ютер", "компʼютер"}, nil},
 	} {
-		for want, texts := range map[bool][]string{true: tc.in, false: tc.out} {
+		for want, texts := range map[bool][]string{true: tc.matching, false: tc.others} {
 			for _, text := range texts {
 				l := lessonWithKeywords("it", tc.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
@@ -82,7 +82,7 @@ func TestTagIgnoresWidthHyphenStyleAndCase(t *testing.T) {
 	}
 }
 
-// A keyword with two Latin letters is too broad.
+// Two Latin letters are too broad for a keyword.
 func TestTwoKoreanSyllablesAreNotTooBroad(t *testing.T) {
 	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)

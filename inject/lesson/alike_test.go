@@ -2,7 +2,7 @@ package lesson
 
 import "testing"
 
-func TestPossibleDuplicatesHaveCommonTriggerAndSimilarTitle(t *testing.T) {
+func TestPossibleDuplicates(t *testing.T) {
 	newLesson := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}
 		l.Trigger.Keywords = keywords
@@ -17,7 +17,7 @@ func TestPossibleDuplicatesHaveCommonTriggerAndSimilarTitle(t *testing.T) {
 		newLesson("old-pin", "Pin the dependency", nil, "a dependency that moved"),
 		newLesson("other-agent", "Pin the dependency that moved.", func(l *Lesson) { l.Scope.Agent = "reviewer" }, "a dependency that moved"),
 		newLesson("never", "Never pin a dependency that moved.", nil, "a dependency that moved"),
-		newLesson("other-act", "Ask a person for the version.", nil, "a dependency that moved"),
+		newLesson("other-advice", "Ask a person for the version.", nil, "a dependency that moved"),
 		newLesson("other-trigger", "Pin the dependency that moved.", nil, "a flaky pipeline"),
 	})
 	l := newLesson("pin-again", "Pin the dependency that moved!", func(l *Lesson) {

@@ -22,7 +22,6 @@ func scanAll(m *automaton, text []byte) []scanMatch {
 	return out
 }
 
-// The result does not depend on how many states have a transition table.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -40,7 +39,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 			}
 		}
 		slices.SortFunc(want, func(x, y scanMatch) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
-		for _, rows := range []int{maxRows, 3, 0} {
+		for _, rows := range []int{maxRows, 3, 0} { // more tables make the search faster, with equal matches
 			if got := scanAll(newAutomaton(slices.Clone(words), rows), text); !slices.Equal(got, want) {
 				rt.Fatalf("%d tables, words %v, text %v:\ngot matches %v\nwant            %v", rows, words, text, got, want)
 			}
@@ -128,7 +127,7 @@ func TestFoldMapsAllCasesToOneForm(t *testing.T) {
 func TestIsBlobFindsEncodedData(t *testing.T) {
 	for s, want := range map[string]bool{
 		strings.Repeat("iVBORw0KGgo", 8):                                       true,
-		strings.Repeat("deadbeef01", 30):                                       true,  // long enough in one case
+		strings.Repeat("deadbeef01", 30):                                       true,  // one letter case, but long enough
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,

@@ -32,7 +32,7 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		trig Trigger
 		want []string
 	}{
-		{"fine", Trigger{Keywords: []string{"load more", "c++", "测试"}, ErrorPatterns: []string{"E42"}}, nil},
+		{"valid triggers", Trigger{Keywords: []string{"load more", "c++", "测试"}, ErrorPatterns: []string{"E42"}}, nil},
 		{"tags are enough", Trigger{Tags: []string{"go"}}, nil},
 		{"only a target", Trigger{Targets: []Target{{Role: "x"}}}, []string{"warning trigger_overbroad trigger"}},
 		{"stop word", Trigger{Keywords: []string{"load more", "The"}}, []string{"warning trigger_overbroad keywords[1]"}},
@@ -48,11 +48,11 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		{"keyword that occurs in the advice", Trigger{Keywords: []string{"after every navig*"}}, []string{"warning self_match keywords[0]"}},
 	}
 	for _, tc := range cases {
-		l := lessonWithAdvice("fine-slug", "Read the page id after every navigation.", tc.trig)
+		l := lessonWithAdvice("the-slug", "Read the page id after every navigation.", tc.trig)
 		if got := findingCodes(lint(NewBook([]*Lesson{l}))); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: findings = %q, want %q", tc.name, got, tc.want)
 		}
-		l.Approval.Source = "api" // for a program's lesson, an overbroad trigger is an error
+		l.Approval.Source = "api" // in a lesson from a program, an overbroad trigger is an error
 		got := findingCodes(lint(NewBook([]*Lesson{l})))
 		for i, want := range tc.want {
 			if want = strings.Replace(want, "warning trigger_overbroad", "error trigger_overbroad", 1); got[i] != want {
@@ -106,7 +106,7 @@ func TestPromptInjectionOutsideAdviceIsOnlyAWarning(t *testing.T) {
 	}
 	l.Approval.Source = "distill"
 	if got := SelectErrors(lint(NewBook([]*Lesson{l}))); len(got) != 2 {
-		t.Errorf("program's lesson: errors = %v, want two", got)
+		t.Errorf("lesson from a program: errors = %v, want two", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestCheckHooksAddFindings(t *testing.T) {
 	if got := findingCodes(c.CheckBook(NewBook([]*Lesson{l}))); !slices.Equal(got, []string{"error lesson_invalid body"}) {
 		t.Errorf("60 matches in 100 sessions: findings = %q, want only \"error lesson_invalid body\"", got)
 	}
-	c.Backtest = func(*Lesson) (int, int) { return 19, 19 } // fewer than broadSessions
+	c.Backtest = func(*Lesson) (int, int) { return 19, 19 } // fewer sessions than broadSessions
 	if got := findingCodes(c.CheckBook(NewBook([]*Lesson{l}))); len(got) != 1 {
 		t.Errorf("19 matches in 19 sessions: findings = %q, want only \"error lesson_invalid body\"", got)
 	}

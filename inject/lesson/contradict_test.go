@@ -55,7 +55,7 @@ func TestOppositeTitlesContradict(t *testing.T) {
 }
 
 // Rejected, archived, superseded and expired lessons contradict no lesson.
-func TestUnapprovedLessonsContradict(t *testing.T) {
+func TestContradictingDependsOnState(t *testing.T) {
 	newLesson := func(slug, title, outcome, source string, state State) *Lesson {
 		l := lessonWithKeywords(slug, "load more")
 		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source
@@ -82,7 +82,7 @@ func TestUnapprovedLessonsContradict(t *testing.T) {
 			newLesson("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicting(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("always-wait contradicts %d lessons although the other one is %s, want 0", len(got), state)
+			t.Errorf("always-wait contradicts %d lessons although never-wait is %s, want 0", len(got), state)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 				}
 			}
 			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
-				rt.Fatalf("%s: mixed line ends, want only the file's:\n%q", c.name, got.Raw)
+				rt.Fatalf("%s: mixed line ends, want only \\r\\n:\n%q", c.name, got.Raw)
 			}
 			l = got
 		}
@@ -87,7 +87,6 @@ func isApprovalStale(l *Lesson) bool {
 	return l.State.IsActive() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// After an edit and the reverse edit, the file may have additional lines only in metadata.precept.
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
 	for _, pair := range [][2]func(*Lesson){

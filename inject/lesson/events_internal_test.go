@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The kernel may refuse a watch, for example because of a limit. OnPolling is called once with the reason.
+// The kernel can refuse a watch, for example because of a limit. OnPolling is called once with the reason.
 func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,27 +17,28 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-func TestExplanationNamesCauseOrObstacle(t *testing.T) {
-	build := lesson.Trigger{Keywords: []string{"mend the build"}}
+func TestExplainReturnsCausesAndObstacles(t *testing.T) {
+	build := lesson.Trigger{Keywords: []string{"fix the build"}}
 	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
 		l := activeLesson("one", build)
 		fn(l)
 		return l
 	}
-	words := lesson.Query{Words: []string{"please mend the build"}, Agent: "coder", Role: "reviewer", Model: "m-1", Tenant: "default"}
+	words := lesson.Query{Words: []string{"please fix the build"}, Agent: "coder", Role: "reviewer", Model: "m-1", Tenant: "default"}
 	for _, tc := range []struct {
-		name    string
-		lessons []*lesson.Lesson
-		query   lesson.Query
-		fires   bool
-		by, not string
+		name     string
+		lessons  []*lesson.Lesson
+		query    lesson.Query
+		matches  bool
+		causes   string
+		obstacle string // prefix
 	}{
-		{"keyword in the user text", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword mend the build words", ""},
+		{"keyword in the user text", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword fix the build words", ""},
 		{
 			"keyword in a tool error",
 			[]*lesson.Lesson{activeLesson("one", build)},
-			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "mend the build"}}},
-			true, "keyword mend the build tool error", "",
+			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "fix the build"}}},
+			true, "keyword fix the build tool error", "",
 		},
 		{
 			"request tag",
@@ -67,78 +68,78 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"offered tool",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"ba*"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
-			true, "keyword mend the build words, tool ba* request", "",
+			true, "keyword fix the build words, tool ba* request", "",
 		},
 		{
 			"tool that is not offered",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
-			false, "keyword mend the build words", "none of the lesson's tools (browser, page) is offered",
+			false, "keyword fix the build words", "none of the lesson's tools (browser, page) is offered",
 		},
 		{
-			"tool whose error has no trigger",
+			"keyword in the user text, tool only in the error",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
-			false, "keyword mend the build words, tool bash request", "the request with the trigger offers none of the lesson's tools (bash)",
+			false, "keyword fix the build words, tool bash request", "the request with the trigger offers none of the lesson's tools (bash)",
 		},
-		{"quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
+		{"quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword fix the build words", "the lesson is quarantined; only lessons"},
 		{
 			"expired lesson",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
-			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
+			words, false, "keyword fix the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
-			"another tenant's lesson",
+			"lesson for another tenant",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
-			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
+			words, false, "keyword fix the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
 		{
 			"not_keyword in the user text",
-			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
-			words, false, "keyword mend the build words", `the not_keyword "please mend" occurs in the text`,
+			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please fix"}})},
+			words, false, "keyword fix the build words", `the not_keyword "please fix" occurs in the text`,
 		},
 		{
-			"another model",
+			"lesson for other models",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Models: []string{"gpt-*", "o1"}})},
-			words, false, "keyword mend the build words", `the lesson is for the models gpt-*, o1, not for "m-1"`,
+			words, false, "keyword fix the build words", `the lesson is for the models gpt-*, o1, not for "m-1"`,
 		},
 		{
-			"another target",
+			"lesson for other targets",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
-			words, false, "keyword mend the build words", `the lesson's targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
+			words, false, "keyword fix the build words", `the lesson's targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
 			"superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
 				l := activeLesson("two", lesson.Trigger{Keywords: []string{"something else"}})
 				l.Supersedes = []string{"one"}
 				return l
-			}()}, words, false, "keyword mend the build words", "two supersedes the lesson",
+			}()}, words, false, "keyword fix the build words", "two supersedes the lesson",
 		},
 	} {
 		q := tc.query
 		q.Now = explainNow()
 		all := lesson.NewBook(tc.lessons).Explain(&q)
-		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Matches != tc.fires {
-			t.Errorf(`%s: Explain = %+v, want only the lesson one with Matches = %v`, tc.name, all, tc.fires)
+		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Matches != tc.matches {
+			t.Errorf(`%s: Explain = %+v, want only the lesson one with Matches = %v`, tc.name, all, tc.matches)
 			continue
 		}
-		var by []string
+		var causes []string
 		for _, cause := range all[0].Causes {
-			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
+			causes = append(causes, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
 		}
-		if got := strings.Join(by, ", "); got != tc.by {
-			t.Errorf("%s: causes = %q, want %q", tc.name, got, tc.by)
+		if got := strings.Join(causes, ", "); got != tc.causes {
+			t.Errorf("%s: causes = %q, want %q", tc.name, got, tc.causes)
 		}
-		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, tc.not) || tc.not == "" && got != "" {
-			t.Errorf("%s: obstacles = %q, want %q", tc.name, got, tc.not)
+		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, tc.obstacle) || tc.obstacle == "" && got != "" {
+			t.Errorf("%s: obstacles = %q, want a text that starts with %q", tc.name, got, tc.obstacle)
 		}
 	}
 }
 
-// Each match has a cause, and each other lesson has an obstacle.
+// A lesson that matches has a cause, and a lesson that does not match has an obstacle.
 func TestExplainAgreesWithMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
+		phrase := rapid.SampledFrom([]string{"fix the build", "golang", "no such stage", "bash", "parser"})
 		drawPhrases := func(name string, maxPhrases int) []string {
 			return rapid.SliceOfNDistinct(phrase, 0, maxPhrases, rapid.ID[string]).Draw(t, name)
 		}

@@ -159,7 +159,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 	}
 }
 
-func TestFormatKeepsForeignKeysInFlowMetadata(t *testing.T) {
+func TestFormatKeepsForeignKeysInFlowSyntax(t *testing.T) {
 	raw := strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
 	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
 	if err != nil {
@@ -188,7 +188,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 	g := mustParse(t, "some-lesson.md", gptmeSample)
 	g.Trigger.ErrorPatterns = []string{"x y"}
 	if _, err := Format(g); err == nil {
-		t.Error("Format(field missing in the gptme form): got no error, want an error")
+		t.Error("Format(gptme lesson with error patterns): got no error, want an error, because the gptme form has no error patterns")
 	}
 	g = mustParse(t, "some-lesson.md", gptmeSample)
 	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}
@@ -201,7 +201,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 	}
 }
 
-func TestApprovalIsBoundToTheText(t *testing.T) {
+func TestEditingApprovedTextQuarantinesLesson(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
 	approved, err := Edit(l, func(l *Lesson) {
 		l.State = Active

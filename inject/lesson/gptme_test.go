@@ -13,7 +13,7 @@ func gptmeText(lines string) string {
 }
 
 // Lesson files have precept's own format (AIP-11) or gptme's. A * between blanks matches one word in a gptme file, but
-// only a * in an AIP-11 file. A book can contain both.
+// only a literal * in an AIP-11 file. A book can contain both.
 func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -90,7 +90,7 @@ func TestGptmeFindingsNameGptmeFields(t *testing.T) {
 	}
 }
 
-// gptme would read a literal * as a word, so a regular expression replaces it.
+// gptme would read a literal * as a word, so GptmeText writes a regular expression instead.
 func TestGptmeTextKeepsKeywords(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sampleFile, "load more", "select * from", 1)))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// An error kind, such as command-not-found, groups wordings for one error in different tools.
+// lessonForErrorKinds returns a lesson file with error kinds. An error kind, such as command-not-found, groups the
+// wordings that different tools have for one error.
 func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }

@@ -19,10 +19,10 @@ func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 		{"value", "title: Check the page before clicking", "title: Look twice", func(l *lesson.Lesson) { l.Title = "Look twice" }},
 		{"value before a comment", "outcome: success # for now", "outcome: failure # for now", func(l *lesson.Lesson) { l.Outcome = "failure" }},
 		{"list in brackets", "      keywords: [load more]", "      keywords: [load more, show all]", func(l *lesson.Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "show all") }},
-		{"block list that grows", "  - kind: run\n    ref: r1", "  - kind: run\n    ref: r1\n  - kind: run\n    ref: r2", func(l *lesson.Lesson) {
+		{"item added to a block list", "  - kind: run\n    ref: r1", "  - kind: run\n    ref: r1\n  - kind: run\n    ref: r2", func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, lesson.Evidence{Kind: "run", Ref: "r2"})
 		}},
-		{"block list with a comment that grows", "  - kind: run # the first\n    ref: r1", "  - kind: run # the first\n    ref: r1\n  - kind: run\n    ref: r2", func(l *lesson.Lesson) {
+		{"item added to a block list with a comment", "  - kind: run # the first\n    ref: r1", "  - kind: run # the first\n    ref: r1\n  - kind: run\n    ref: r2", func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, lesson.Evidence{Kind: "run", Ref: "r2"})
 		}},
 		{"changed item in a block list", "  - kind: run # the first\n    ref: r1", "  - kind: run\n    ref: r9", func(l *lesson.Lesson) { l.Evidence[0].Ref = "r9" }},

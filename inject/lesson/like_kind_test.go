@@ -11,8 +11,8 @@ func TestLessonMatchesSameKindRequests(t *testing.T) {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, ByLikeness: true}}
 	}
 	release := newLesson("release-checklist", "cut a release", "publish the new version")
-	fonts := newLesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // one of four keywords has a kind
-	b := NewBook([]*Lesson{release, fonts}).WithLikeness(capturedTraffic(t, 210), 0.005)
+	fonts := newLesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // only one of four keywords has a request kind
+	b := NewBook([]*Lesson{release, fonts}).WithLikeness(capturedTraffic(t, enoughSessions), matchRate)
 	slugs := func(text string) (out []string) {
 		for _, h := range b.Match(&Query{Words: []string{text}}) {
 			out = append(out, h.Lesson.Slug)

@@ -16,7 +16,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 		for _, p := range part {
 			list = append(list, p.lesson)
 		}
-		b := NewBook(list).WithLikeness(capturedTraffic(t, 210), 0.005)
+		b := NewBook(list).WithLikeness(capturedTraffic(t, enoughSessions), matchRate)
 		for _, p := range part {
 			for _, h := range b.Match(&Query{Words: []string{p.text}}) {
 				if h.Lesson == p.lesson {
@@ -41,7 +41,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 
 func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	l := &Lesson{Slug: "profile-first", Title: "Profile before a change.", State: Active, Trigger: Trigger{Keywords: []string{"slow import"}, ByLikeness: true}}
-	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005).like
+	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, enoughSessions), matchRate).like
 	score := func(text string) float32 {
 		s := x.newScratch()
 		s.budget = maxLikeWork
@@ -58,18 +58,18 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	}
 }
 
-func TestShapeIsPlaceholderOrExtension(t *testing.T) {
+func TestWordShapeReturnsPlaceholderOrExtension(t *testing.T) {
 	for field, want := range map[string]string{
 		"2.4": "{version}", "v3": "{version}", "(1.2.13)": "{version}", "50ms": "{duration}", "30%": "{percent}", "3GB": "{size}", "3am": "{clock}", "14:30": "{clock}",
 		"2026-01-31": "{date}", "$20": "{money}", "20€": "{money}", "503": "{status}", "src/main.py": ".py", "17": "", "word": "", "1000": "", "": "",
 	} {
 		if got := wordShape(field); got != want {
-			t.Errorf("%q: shape = %q, want %q", field, got, want)
+			t.Errorf("wordShape(%q) = %q, want %q", field, got, want)
 		}
 	}
 }
 
-// A term in related.txt can only match if the stems of some text contain the term's token.
+// A term in related.txt matches only texts with the term's token among the stems.
 func TestEachRelatedTermCanMatch(t *testing.T) {
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)

@@ -10,7 +10,12 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson with a user text that means the same as a keyword, but does not contain it.
+const (
+	enoughSessions = 210   // matching by likeness needs 200
+	matchRate      = 0.005 // highest share of captured sentences that reach a lesson's threshold
+)
+
+// paraphrase pairs a lesson with a user text that has the meaning of a keyword in other words.
 type paraphrase struct {
 	lesson *Lesson
 	text   string
@@ -30,7 +35,7 @@ func paraphrases(t testing.TB) []paraphrase {
 	return readParaphrases(t, "likeness.tsv")
 }
 
-// A line has slug, title, description, keywords and paraphrase, separated by tabs.
+// readParaphrases reads lines with slug, title, description, keywords and paraphrase, separated by tabs.
 func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
 	for _, line := range readLines(t, name) {
@@ -41,7 +46,7 @@ func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// capturedTraffic returns sessions unrelated to the tests' lessons. Lesson thresholds are computed from them.
+// capturedTraffic returns sessions unrelated to the tests' lessons. WithLikeness computes the thresholds from them.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := readLines(t, "likeness_requests.txt"), NewTraffic()
@@ -51,7 +56,8 @@ func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	return traffic
 }
 
-// likeBook returns the lessons and paraphrases in likeness.tsv.
+// likeBook returns a book with the lessons in likeness.tsv, and the paraphrases. The book matches by likeness: a text
+// matches if it resembles a lesson, even without a keyword.
 func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	t.Helper()
 	all := paraphrases(t)
@@ -59,12 +65,12 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	for _, p := range all {
 		lessons = append(lessons, p.lesson)
 	}
-	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
+	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), matchRate), all
 }
 
 // Each half of likeness.tsv must reach the limits, so that the weights in like.go are not overfitted to one half.
 func TestSimilarityMatchesParaphrases(t *testing.T) {
-	b, all := likeBook(t, 210)
+	b, all := likeBook(t, enoughSessions)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
 		found, others := 0, 0
 		for _, p := range half {
@@ -83,7 +89,7 @@ func TestSimilarityMatchesParaphrases(t *testing.T) {
 }
 
 func TestSimilarityRarelyMatchesUnrelatedRequests(t *testing.T) {
-	b, _ := likeBook(t, 210)
+	b, _ := likeBook(t, enoughSessions)
 	requests, fired := readLines(t, "likeness_requests.txt"), []string(nil)
 	for _, r := range requests {
 		for _, h := range b.Match(&Query{Words: []string{r}}) {
@@ -142,15 +148,15 @@ func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 		query  Query
 		want   int
 	}{
-		"no condition":   {func(*Lesson) {}, Query{}, 1},
-		"not_keywords":   {func(l *Lesson) { l.Trigger.NotKeywords = []string{"purchases"} }, Query{}, 0},
-		"another tenant": {func(l *Lesson) { l.Scope.Tenant = "a" }, Query{Tenant: "b"}, 0},
-		"another model":  {func(l *Lesson) { l.Trigger.Models = []string{"m1"} }, Query{Model: "m2"}, 0},
-		"tool missing":   {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"edit"}}, 0},
-		"tool offered":   {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"bash"}}, 1},
-		"quarantined":    {func(l *Lesson) { l.State = Quarantined }, Query{}, 0},
-		"exact match":    {func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "rename it please") }, Query{}, 1},
-		"error patterns": {func(l *Lesson) {
+		"no condition":     {func(*Lesson) {}, Query{}, 1},
+		"not_keywords":     {func(l *Lesson) { l.Trigger.NotKeywords = []string{"purchases"} }, Query{}, 0},
+		"another tenant":   {func(l *Lesson) { l.Scope.Tenant = "a" }, Query{Tenant: "b"}, 0},
+		"another model":    {func(l *Lesson) { l.Trigger.Models = []string{"m1"} }, Query{Model: "m2"}, 0},
+		"tool not offered": {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"edit"}}, 0},
+		"tool offered":     {func(l *Lesson) { l.Trigger.Tools = []string{"bash"} }, Query{Tools: []string{"bash"}}, 1},
+		"quarantined":      {func(l *Lesson) { l.State = Quarantined }, Query{}, 0},
+		"exact match too":  {func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "rename it please") }, Query{}, 1},
+		"only error patterns": {func(l *Lesson) {
 			*l = Lesson{Slug: l.Slug, Title: "x", State: Active, Trigger: Trigger{ErrorPatterns: []string{"want orders endpoint called purchases rename"}}}
 		}, Query{}, 0},
 		"tag not in the text": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
@@ -165,7 +171,7 @@ func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 			lessons = append(lessons, p.lesson)
 		}
 		tc.query.Words = []string{words}
-		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005).Match(&tc.query), func(h Hit) bool {
+		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(capturedTraffic(t, enoughSessions), matchRate).Match(&tc.query), func(h Hit) bool {
 			return h.Lesson.Slug != "keep-public-api"
 		})
 		if len(hits) != tc.want {
@@ -175,14 +181,14 @@ func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 }
 
 func TestSimilarityMatchReportsWindowAndWords(t *testing.T) {
-	b, _ := likeBook(t, 210)
+	b, _ := likeBook(t, enoughSessions)
 	hits := b.Match(&Query{Words: []string{"Good morning! We want the orders endpoint to be called purchases, rename it please. Thanks."}})
 	if len(hits) != 1 || hits[0].Resemblance == nil {
 		t.Fatalf("matches = %+v, want 1 similarity match", hits)
 	}
 	r := hits[0].Resemblance
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || r.Score < r.Threshold {
-		t.Errorf(`resemblance = %+v, want the second sentence, the shared word "endpoint" and a score that fires`, r)
+		t.Errorf(`resemblance = %+v, want the second sentence, the shared word "endpoint" and a score of at least the threshold`, r)
 	}
 }
 
@@ -230,7 +236,7 @@ func TestSimilarityStopsAtWorkLimit(t *testing.T) {
 			Trigger: Trigger{Description: "The user asks to release a topic.", Keywords: []string{fmt.Sprintf("release topic%d", i), fmt.Sprintf("topic%d release notes", i)}},
 		})
 	}
-	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 200), 0.005)
+	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 200), matchRate)
 	s := b.like.newScratch()
 	s.budget = maxLikeWork
 	for range 64 {
@@ -254,7 +260,7 @@ func BenchmarkLikeness(b *testing.B) {
 			l.Slug, l.Title = fmt.Sprintf("%s-%d", l.Slug, i), fmt.Sprintf("%s Topic%d.", l.Title, i)
 			lessons = append(lessons, l)
 		}
-		book := NewBook(lessons).WithLikeness(capturedTraffic(b, 210), 0.005)
+		book := NewBook(lessons).WithLikeness(capturedTraffic(b, enoughSessions), matchRate)
 		var text strings.Builder
 		for _, p := range all {
 			text.WriteString(p.text + ".\n")
@@ -276,7 +282,7 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	for range 20 {
 		traffic.Add([]Query{{Words: []string{"Please " + l.Trigger.Keywords[0] + "."}}})
 	}
-	b := NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005)
+	b := NewBook([]*Lesson{l}).WithLikeness(traffic, matchRate)
 	if hits := b.Match(&Query{Words: []string{all[i].text}}); len(hits) != 1 {
 		t.Errorf("%q: got %d matches, want 1", all[i].text, len(hits))
 	}
@@ -290,10 +296,10 @@ func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	}
 	matchError := func(traffic *Traffic, l *Lesson, text string) []Hit {
 		kinds := detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
-		return NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
+		return NewBook([]*Lesson{l}).WithLikeness(traffic, matchRate).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
 	}
 	const other = "Something is already running on port 3000."
-	if hits := matchError(capturedTraffic(t, 210), port, other); len(hits) != 1 || hits[0].Resemblance == nil || !slices.Contains(hits[0].Resemblance.Words, "port") || hits[0].CallID != "c" {
+	if hits := matchError(capturedTraffic(t, enoughSessions), port, other); len(hits) != 1 || hits[0].Resemblance == nil || !slices.Contains(hits[0].Resemblance.Words, "port") || hits[0].CallID != "c" {
 		t.Errorf("%q: matches = %+v, want a similarity match", other, hits)
 	}
 	frequent := capturedTraffic(t, 180)
@@ -303,19 +309,19 @@ func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
 		t.Errorf("error kind that is frequent in the traffic: matches = %+v, want none", hits)
 	}
-	if hits := matchError(capturedTraffic(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
+	if hits := matchError(capturedTraffic(t, enoughSessions), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
 		t.Errorf("error without a word from the lesson: matches = %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
-	if hits := matchError(capturedTraffic(t, 210), named, other); len(hits) != 0 {
+	if hits := matchError(capturedTraffic(t, enoughSessions), named, other); len(hits) != 0 {
 		t.Errorf("lesson with error kind dns: matches = %+v for another kind, want none", hits)
 	}
 }
 
 func TestErrorLessonIsNotComparedWithUserText(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
-	b := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005)
+	b := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, enoughSessions), matchRate)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
 		t.Errorf("user text: matches = %+v, want none", hits)
 	}
@@ -352,7 +358,7 @@ func TestWordPairHasSynonymStem(t *testing.T) {
 }
 
 func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
-	b, all := likeBook(t, 210)
+	b, all := likeBook(t, enoughSessions)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
 	words := strings.ToLower(all[i].text)
 	for text, want := range map[string]int{
@@ -370,7 +376,7 @@ func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
 	}
 }
 
-func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
+func TestNotKeywordPreventsMatchByMeaning(t *testing.T) {
 	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, ByLikeness: true}}
 	b := NewBook([]*Lesson{l})
 	for text, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
@@ -380,14 +386,13 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 	}
 }
 
-// The lessons and requests are from domains other than programming.
-func TestSimilarityMatchesOtherDomains(t *testing.T) {
+func TestSimilarityMatchesOutsideProgramming(t *testing.T) {
 	all := readParaphrases(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))
 	for _, p := range all {
 		lessons = append(lessons, p.lesson)
 	}
-	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005)
+	b := NewBook(lessons).WithLikeness(capturedTraffic(t, enoughSessions), matchRate)
 	found, others := 0, []string(nil)
 	for _, p := range all {
 		for _, h := range b.Match(&Query{Words: []string{p.text}}) {
@@ -400,6 +405,6 @@ func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	}
 	t.Logf("%d of %d paraphrases match the right lesson, %d match other lessons: %q", found, len(all), len(others), others)
 	if found < 10 || len(others) > 8 {
-		t.Errorf("%d of %d sentences match the right lesson, want at least 10; other lessons' matches = %q, want at most 8", found, len(all), others)
+		t.Errorf("%d of %d sentences match the right lesson, want at least 10; matches with other lessons = %q, want at most 8", found, len(all), others)
 	}
 }

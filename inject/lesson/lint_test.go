@@ -30,7 +30,6 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-// The lesson in the field miss barely avoids the finding.
 func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -41,36 +40,36 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	}
 	blob := strings.Repeat("aB3x", 16) // looks like encoded data
 	for _, tc := range []struct {
-		name                  string
-		want                  string         // finding
-		hit, miss             string         // lesson with and without the finding
-		hitChecks, missChecks lesson.Checker // hitChecks apply to both lessons if missChecks has no Backtest
-		others                []string
+		name                      string
+		want                      string         // finding
+		hit, nearMiss             string         // lesson with the finding, lesson that barely avoids it
+		hitChecks, nearMissChecks lesson.Checker // hitChecks apply to both lessons if nearMissChecks has no Backtest
+		others                    []string
 	}{
-		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
-		{name: "two letters", want: "trigger_overbroad keywords[0]", hit: keywords("ci"), miss: keywords("cis")},
-		{name: "two letters and a star", want: "trigger_overbroad keywords[0]", hit: keywords("ci*"), miss: keywords("cis*")},
-		{name: "two Cyrillic letters, not two Chinese characters", want: "trigger_overbroad keywords[0]", hit: keywords("да"), miss: keywords("测试")},
-		{name: "no trigger", want: "trigger_overbroad trigger", hit: keywords(""), miss: one("  description", "  tags: [web]\n  description", "[load more]", "[]")},
-		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), miss: keywords(`"=> x"`)},
-		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), miss: keywords("q1x")},
-		{name: "encoded data", want: "dead_keyword keywords[0]", hit: keywords(blob), miss: keywords(blob[1:])},
-		{name: "keyword that contains a not_keyword", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
-		{name: "keyword in its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
-		{name: "keyword in its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
+		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), nearMiss: keywords("please sir")},
+		{name: "two letters", want: "trigger_overbroad keywords[0]", hit: keywords("ci"), nearMiss: keywords("cis")},
+		{name: "two letters and a star", want: "trigger_overbroad keywords[0]", hit: keywords("ci*"), nearMiss: keywords("cis*")},
+		{name: "two Cyrillic letters, not two Chinese characters", want: "trigger_overbroad keywords[0]", hit: keywords("да"), nearMiss: keywords("测试")},
+		{name: "no trigger", want: "trigger_overbroad trigger", hit: keywords(""), nearMiss: one("  description", "  tags: [web]\n  description", "[load more]", "[]")},
+		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), nearMiss: keywords(`"=> x"`)},
+		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), nearMiss: keywords("q1x")},
+		{name: "encoded data", want: "dead_keyword keywords[0]", hit: keywords(blob), nearMiss: keywords(blob[1:])},
+		{name: "keyword that contains a not_keyword", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), nearMiss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
+		{name: "keyword in its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), nearMiss: keywords("before click")},
+		{name: "keyword in its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), nearMiss: keywords("page ids again")},
 		// An agent that quotes the advice causes no tool error.
-		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()},
-		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
-		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
-		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checker{Now: noon}},
-		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
-		{name: "few sessions, most match", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
-		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 1000), missChecks: backtest(0, 999)},
-		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
-		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
-		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checker{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
-		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{lessonFile("z-other", "load more", "other words", "success", "failure")}},
-		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{lessonFile("z-other", "load more", "other words", "success", "mixed")}},
+		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), nearMiss: one()},
+		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), nearMiss: one()},
+		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), nearMiss: one("Read the page id again.", ".")},
+		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), nearMiss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checker{Now: noon}},
+		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), nearMiss: one(), hitChecks: backtest(13, 20), nearMissChecks: backtest(12, 20)},
+		{name: "few sessions, most match", want: "trigger_overbroad trigger", hit: one(), nearMiss: one(), hitChecks: backtest(20, 20), nearMissChecks: backtest(19, 19)},
+		{name: "matches no session", want: "dead_trigger trigger", hit: one(), nearMiss: one(), hitChecks: backtest(0, 1000), nearMissChecks: backtest(0, 999)},
+		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), nearMiss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
+		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), nearMiss: one()},
+		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), nearMiss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checker{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
+		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), nearMiss: keywords("other word"), others: []string{lessonFile("z-other", "load more", "other words", "success", "failure")}},
+		{name: "another lesson with a mixed outcome", hit: keywords("other words"), nearMiss: one(), others: []string{lessonFile("z-other", "load more", "other words", "success", "mixed")}},
 	} {
 		want := []string{tc.want}
 		if tc.want == "" {
@@ -79,11 +78,11 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		if got := findingsAbout(t, tc.hitChecks, tc.hit, tc.others...); !slices.Equal(got, want) {
 			t.Errorf("%s: findings = %q, want %q", tc.name, got, want)
 		}
-		if tc.missChecks.Backtest == nil {
-			tc.missChecks = tc.hitChecks
+		if tc.nearMissChecks.Backtest == nil {
+			tc.nearMissChecks = tc.hitChecks
 		}
-		if got := findingsAbout(t, tc.missChecks, tc.miss, tc.others...); len(got) > 0 {
-			t.Errorf("%s, lesson miss: findings = %q, want none", tc.name, got)
+		if got := findingsAbout(t, tc.nearMissChecks, tc.nearMiss, tc.others...); len(got) > 0 {
+			t.Errorf("%s, lesson nearMiss: findings = %q, want none", tc.name, got)
 		}
 	}
 }
@@ -96,7 +95,7 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(lessonFile("the-one"))})
 		if got := (lesson.Checker{}).CheckBook(book); len(problems) > 0 || matches != (len(got) == 0) {
-			t.Errorf("%s: findings = %v, problems = %v, want no problem, and no finding: %v", name, got, problems, matches)
+			t.Errorf("%s matches the slug: %v; findings = %v, problems = %v, want no problem, and a finding only for a name that does not match", name, matches, got, problems)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 		t.Errorf("faults = %q, want %q", got, wantFaults)
 	}
 	if s := problems[0].Error(); !strings.Contains(s, problems[0].Path) || !strings.Contains(s, "lesson_invalid") {
-		t.Errorf("Problem.Error() = %q, want the path and lesson_invalid in it", s)
+		t.Errorf("Problem.Error() = %q, want the path and lesson_invalid", s)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer huge.Close()
-	if err := huge.Truncate(100 << 20); err != nil { // sparse
+	if err := huge.Truncate(100 << 20); err != nil { // a sparse file
 		t.Fatal(err)
 	}
 	if err := mkfifo(filepath.Join(dir, "pipe.md")); err != nil {
@@ -117,7 +117,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
-	b, problems, err := lesson.Load(dir) // would block on the pipe
+	b, problems, err := lesson.Load(dir) // must not block on the pipe
 	if err != nil || b.Len() != 1 {
 		t.Errorf("Load: %d lessons, err = %v, want 1 and nil", b.Len(), err)
 	}

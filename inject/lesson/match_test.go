@@ -20,6 +20,7 @@ func lessonWithKeywords(slug string, keywords ...string) *Lesson {
 	return lessonWithTrigger(slug, Trigger{Keywords: keywords})
 }
 
+// matchedSlugs returns each match as "slug@call", without a call for a match in the user text.
 func matchedSlugs(b *Book, q *Query) []string {
 	var out []string
 	for _, h := range b.Match(q) {
@@ -395,10 +396,10 @@ func TestMatchCostIsBounded(t *testing.T) {
 	}
 	a := strings.Repeat("a", 9)
 	for name, tc := range map[string]struct {
-		phrase func(i int) string
-		text   string
-		spent  bool
-		hits   int
+		phrase  func(i int) string
+		text    string
+		exceeds bool
+		hits    int
 	}{
 		"phrases with a star that do not match": {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
 		"nested suffixes, found once":           {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
@@ -407,8 +408,8 @@ func TestMatchCostIsBounded(t *testing.T) {
 	} {
 		q := Query{Words: []string{tc.text}}
 		hits := book(tc.phrase).Match(&q)
-		if q.LimitExceeded != tc.spent || len(hits) != tc.hits {
-			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), tc.spent, tc.hits)
+		if q.LimitExceeded != tc.exceeds || len(hits) != tc.hits {
+			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), tc.exceeds, tc.hits)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// If a text is invalid, each reader keeps the last version that was valid for it.
+// After an invalid text, each reader keeps the last valid version that this reader loaded.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"

@@ -154,7 +154,7 @@ metadata:
 		t.Errorf("confidence: code = %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("error =\n%s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
+		t.Errorf("error =\n%s\nwant a text with \"lesson_invalid: slug (line 3): \"", err)
 	}
 }
 

@@ -25,8 +25,9 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// The content hash does not depend on prevents, so that an approval stays valid.
-func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
+// The key prevents lists the errors that a lesson prevents. The content hash does not cover the key, so adding it keeps
+// an approval.
+func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventingFile))
 	if err != nil || !l.IsAboutError() {
 		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)

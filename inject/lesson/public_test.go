@@ -16,7 +16,7 @@ import (
 )
 
 // A line that is not a heading has level 0.
-func TestHeadingReturnsLevelAndText(t *testing.T) {
+func TestParseHeadingReturnsLevelAndText(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
 		"## A ##": "2 A", "## A #######": "2 A", "## A #b": "2 A #b", "## C#": "2 C#", "## C# #": "2 C#", "## ###": "2 ", "A # B": "0 ", "": "0 ", "## A\\": `2 A\`,
@@ -28,7 +28,7 @@ func TestHeadingReturnsLevelAndText(t *testing.T) {
 	}
 }
 
-func TestFenceReturnsOpenFence(t *testing.T) {
+func TestOpenFence(t *testing.T) {
 	for _, tc := range []struct{ open, line, want string }{
 		{"", "```", "```"},
 		{"", "```go", "```"},
@@ -188,7 +188,7 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: lessons = %q, changed = %v, problems = %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
+			t.Errorf("step %d: lessons = %q, changed = %v, problems = %q, want lessons %q, changed = %v and problems that contain %q", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestAdviceIsTruncatedAtSentencesInAnyScript(t *testing.T) {
 	}
 }
 
-func TestOnlyRoleLabelsAreNeutralised(t *testing.T) {
+func TestHeadlineNeutralisesOnlyRoleLabels(t *testing.T) {
 	for title, want := range map[string]string{
 		"Check the file system: ext4 is slow here": "Check the file system: ext4 is slow here",
 		"Ask the human: they know":                 "Ask the human: they know",
@@ -278,11 +278,11 @@ func TestDirVersionChangesOnlyWithLessonFiles(t *testing.T) {
 	}{
 		{"first version", func() error { return nil }, true},
 		{"no change", func() error { return nil }, false},
-		{"another text", write("b.md", lessonFile("b-two", "Read", "Do not read")), true},
-		{"another time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
-		{"other permissions", func() error { return os.Chmod(in("b.md"), 0o640) }, true},
-		{"another name", rename("b.md", "c.md"), true},
-		{"another folder", rename("web", "net"), true},
+		{"changed text", write("b.md", lessonFile("b-two", "Read", "Do not read")), true},
+		{"changed modification time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
+		{"changed permissions", func() error { return os.Chmod(in("b.md"), 0o640) }, true},
+		{"renamed file", rename("b.md", "c.md"), true},
+		{"renamed folder", rename("web", "net"), true},
 		{"a folder renamed to a skipped name", rename("net", "_net"), true},
 		{"an added file", write("new/deep/d.md", lessonFile("d-four")), true},
 		{"a file that is not a lesson", write("notes.txt", "x"), false},
@@ -381,8 +381,8 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 // A planned trial ends after Picks picks. At least 20 of them must be injected, and at least 20 withheld.
 func TestValidateLimitsPlannedPicks(t *testing.T) {
 	for _, tc := range []struct {
-		plan lesson.TrialPlan
-		fine bool
+		plan  lesson.TrialPlan
+		valid bool
 	}{
 		{lesson.TrialPlan{}, true},
 		{lesson.TrialPlan{Epsilon: 0.999, Until: 0.001}, true},
@@ -400,8 +400,8 @@ func TestValidateLimitsPlannedPicks(t *testing.T) {
 		{lesson.TrialPlan{Picks: 100_001}, false},
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
-		if err := tc.plan.Validate(); (err == nil) != tc.fine {
-			t.Errorf("plan %+v: err = %v, want it accepted: %v", tc.plan, err, tc.fine)
+		if err := tc.plan.Validate(); (err == nil) != tc.valid {
+			t.Errorf("plan %+v: Validate = %v, want a valid plan: %v", tc.plan, err, tc.valid)
 		}
 	}
 }

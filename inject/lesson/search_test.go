@@ -20,6 +20,6 @@ func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 		}
 	}
 	if all < 150 || tried*4 > all {
-		t.Errorf("%d of %d patterns run, want at most a quarter and at least 150 patterns", tried, all)
+		t.Errorf("%d of %d patterns run, want at most a quarter, from at least 150 patterns", tried, all)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The scan runs a pattern only if the text has a word from the pattern's section, so every matching text must have one.
+// The scan skips a pattern if the text has none of the pattern's words. So each text that matches must have one.
 func TestScanTriesEveryMatchingPattern(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

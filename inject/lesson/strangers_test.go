@@ -35,7 +35,7 @@ Read the page id again.
 
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// The fault names the file, the line and a remedy. Other files are still loaded.
+// A problem names the file, the line and a remedy. The remaining files are loaded.
 func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
@@ -45,10 +45,10 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		{"Name With Spaces.md", lessonFile("name-with-spaces"), ""},
 		{"лекция.md", lessonFile("in-cyrillic"), ""},
 		{"quoted.md", lessonFile("quoted", "Check the page before clicking", `"say: \"hi\" # loud"`), ""},
-		{"tab-behind.md", lessonFile("tab-behind", "description: when", "description:\twhen"), ""},
+		{"tab-after-key.md", lessonFile("tab-after-key", "description: when", "description:\twhen"), ""},
 		{"gptme.md", gptmeFile("match:\n  keywords: [look twice]\n  session_categories: [code]\nstatus: active\nlesson_version: 1.2\n", rule), ""},
 
-		{"tab-before.md", lessonFile("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML: a tab indents the line; indent with spaces"},
+		{"tab-indent.md", lessonFile("tab-indent", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML: a tab indents the line; indent with spaces"},
 		{"colon.md", lessonFile("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with punctuation into quotes"},
 		{"bracket.md", lessonFile("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
 		{"anchors.md", lessonFile("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
@@ -115,7 +115,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// Links may form loops, dangle or lead back up, and folders may be too deep.
+// The directory has link loops, dangling links, links to a parent and a folder that is too deep.
 func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Only an active lesson supersedes another, directly or through others. Lessons in a cycle do not supersede each other.
+// Only an active lesson supersedes another, directly or through a chain of lessons. Lessons in a cycle do not supersede
+// each other.
 func TestSupersededLessonDoesNotMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -78,7 +78,7 @@ func TestFiredTriggersListsMatchedTriggers(t *testing.T) {
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
 		t.Errorf(`FiredTriggers = %q, want ["load more", "web", "E42"]`, got)
 	}
-	q.Errors = nil // do not match user text
+	q.Errors = nil // an error pattern does not match the user text
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web"}) {
 		t.Errorf(`FiredTriggers without the error = %q, want ["load more", "web"]`, got)
 	}

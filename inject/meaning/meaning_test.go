@@ -24,7 +24,7 @@ type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	override func(w http.ResponseWriter) bool // if set, may respond and return true
+	override func(w http.ResponseWriter) bool // if set, can answer the request, and then returns true
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,9 +56,9 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // startMatcher runs a matcher with one lesson about boats, after change has edited it. The returned channel receives
 // the reported failures.
-func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
+func startMatcher(t *testing.T, embeddings *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
-	server := httptest.NewServer(m)
+	server := httptest.NewServer(embeddings)
 	t.Cleanup(server.Close)
 	traffic := lesson.NewTraffic()
 	for i := range sessions {
@@ -112,7 +112,7 @@ func waitForMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) 
 
 func TestTextWithSameMeaningMatches(t *testing.T) {
 	server := &embeddingServer{}
-	m, _ := startMatcher(t, server, 200, nil)
+	m, _ := startMatcher(t, server, lesson.LikeSessions, nil)
 	r := waitForMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
 		t.Errorf("match = %+v, want moor-first with a score not below the threshold", r)
@@ -142,12 +142,12 @@ func TestTextWithSameMeaningMatches(t *testing.T) {
 
 func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	for name, change := range map[string]func(l *lesson.Lesson){
-		"like is false":         func(l *lesson.Lesson) { l.Trigger.ByLikeness = false },
+		"ByLikeness is false":   func(l *lesson.Lesson) { l.Trigger.ByLikeness = false },
 		"lesson is quarantined": func(l *lesson.Lesson) { l.State = lesson.Quarantined },
 		"lesson is for errors":  func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
 	} {
 		server := &embeddingServer{}
-		m, _ := startMatcher(t, server, 200, change)
+		m, _ := startMatcher(t, server, lesson.LikeSessions, change)
 		for range 50 {
 			m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 			time.Sleep(time.Millisecond)
@@ -160,9 +160,9 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	}
 }
 
-func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
+func TestNotKeywordPreventsMatch(t *testing.T) {
 	server := &embeddingServer{}
-	m, _ := startMatcher(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
+	m, _ := startMatcher(t, server, lesson.LikeSessions, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
 		m.Offer(exchangeWithText(session.ID{1}, "I want a toy yacht"))
 		m.Offer(exchangeWithText(session.ID{3}, "This is for a toy. I want a yacht"))
@@ -175,8 +175,8 @@ func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
 	}
 }
 
-func TestOtherTenantsOrModelsLessonDoesNotMatch(t *testing.T) {
-	m, _ := startMatcher(t, &embeddingServer{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
+func TestLessonMatchesOnlyForTenantAndModel(t *testing.T) {
+	m, _ := startMatcher(t, &embeddingServer{}, lesson.LikeSessions, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
 		x := exchangeWithText(id, "I want a yacht")
 		x.Tenant, x.Model = tenant, model
@@ -197,7 +197,7 @@ func TestOtherTenantsOrModelsLessonDoesNotMatch(t *testing.T) {
 
 func TestNothingIsEmbeddedWithTooFewSessions(t *testing.T) {
 	server := &embeddingServer{}
-	m, _ := startMatcher(t, server, 199, nil)
+	m, _ := startMatcher(t, server, lesson.LikeSessions-1, nil)
 	for range 50 {
 		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 		time.Sleep(time.Millisecond)
@@ -222,7 +222,7 @@ func TestReportedFailureDoesNotContainKey(t *testing.T) {
 			return true
 		},
 	} {
-		m, failed := startMatcher(t, &embeddingServer{override: fault}, 200, nil)
+		m, failed := startMatcher(t, &embeddingServer{override: fault}, lesson.LikeSessions, nil)
 		err := <-failed
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: err = %v, want an error without the key", name, err)
@@ -242,7 +242,7 @@ func TestMatcherRecoversAfterFailures(t *testing.T) {
 		http.Error(w, "overloaded", http.StatusServiceUnavailable)
 		return true
 	}}
-	m, _ := startMatcher(t, server, 200, nil)
+	m, _ := startMatcher(t, server, lesson.LikeSessions, nil)
 	waitForMatch(t, m, session.ID{1}, "the yacht")
 }
 

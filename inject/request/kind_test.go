@@ -54,8 +54,8 @@ func TestReadTableReportsFaults(t *testing.T) {
 
 type sentence struct{ set, kinds, text string }
 
-// The sentences in the set "dev" were known when kinds.tsv was written. The sentences in "held" were not; 56 of 70 had
-// the right kind when first measured.
+// readSentences reads requests with a kind. The sentences in the set "dev" were known when kinds.tsv was written. The
+// sentences in "held" were not; 56 of 70 had the right kind when first measured.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
@@ -107,7 +107,7 @@ func TestUnrelatedRequestsHaveNoKind(t *testing.T) {
 		}
 	}
 	if len(lines) < 100 || 100*wrong > 4*len(lines) {
-		t.Errorf("%d of %d other requests have a kind, want at most 4%%", wrong, len(lines))
+		t.Errorf("%d of %d unrelated requests have a kind, want at most 4%%", wrong, len(lines))
 	}
 }
 

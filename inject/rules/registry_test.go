@@ -162,7 +162,7 @@ func TestScanCountsFileAndSectionTokens(t *testing.T) {
 	}
 }
 
-// The error about a damaged registry advises to replace the registry with {}.
+// The error about a damaged registry recommends replacing the registry with {}.
 func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {

@@ -30,7 +30,8 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// A frame is the text that an agent writes before and after a rules file.
+// framedPrompts returns one prompt with file for each agent. A frame is the text that an agent writes before and after
+// a rules file.
 func framedPrompts(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
@@ -70,7 +71,7 @@ func TestFindReadsEachAgentsFrame(t *testing.T) {
 	}
 }
 
-// A user message after a frame may contain a section. A frame without a known end has no section at all.
+// A user message after a frame can contain a section. A frame without a known end has no section at all.
 func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
@@ -144,7 +145,7 @@ func TestFindReadsFilesInCapturedRequests(t *testing.T) {
 	}
 }
 
-func TestFindIgnoresOtherText(t *testing.T) {
+func TestFindIgnoresTextOutsideFrames(t *testing.T) {
 	for _, text := range []string{
 		"", "Read CLAUDE.md first.", "Contents of the box are:\nx", "<file path=\"main.go\">package main</file>",
 		"main.go\n```\npackage main\n```\n", "I have *added these files to the chat* so you can go ahead and edit them.\n\nCONVENTIONS.md\n```\n# A\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
@@ -204,7 +205,7 @@ func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	}
 }
 
-func TestFilesOnlySectionIsWholeFile(t *testing.T) {
+func TestSingleSectionIsWholeFile(t *testing.T) {
 	for file, want := range map[string]bool{
 		"# One\n\n- only bullet\n": true, "# One\n\n## Two\n\nText.\n": true, "One\n===\n\nText.": true, "Text.": true,
 		"# One\n\n- a\n- b\n": false, "# One\n\nText.\n\n## Two\n\nText.\n": false,
@@ -232,7 +233,7 @@ func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 	}
 }
 
-func TestLocateFindsEveryWholeLinePlace(t *testing.T) {
+func TestLocateFindsWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, tc := range []struct {
 		text       string
@@ -285,7 +286,7 @@ func TestLocateFindsSectionsInRandomFiles(t *testing.T) {
 	}
 }
 
-// The words include forbidding ones, and ones about secrets, production and deleting.
+// The words forbid something, or are about secrets, production or deleting.
 func TestFindProhibitionReturnsFirstMatchingWord(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},

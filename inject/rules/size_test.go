@@ -41,7 +41,7 @@ func minCPUTime(t *testing.T, f func()) time.Duration {
 	return max(shortest, time.Millisecond)
 }
 
-// A hostile prompt may have a section on each line. Eight times as many sections take about 8 times as long with linear
+// A hostile prompt can have a section on each line. Eight times as many sections take about 8 times as long with linear
 // cost, and 64 times with quadratic cost. The test allows 28 times.
 func TestScanTimeIsLinear(t *testing.T) {
 	scan := func(n int) func() {

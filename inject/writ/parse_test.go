@@ -63,7 +63,7 @@ func TestParseReadsCommands(t *testing.T) {
 	}
 }
 
-func TestInvalidCommandsHaveFaults(t *testing.T) {
+func TestParseReportsInvalidCommands(t *testing.T) {
 	for name, reply := range map[string]string{
 		"no /endlesson":                  "/lesson when a page jumps\nRead the id.",
 		"no text":                        "/lesson x\n\n/endlesson",
@@ -88,7 +88,7 @@ func TestInvalidCommandsHaveFaults(t *testing.T) {
 		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a problem", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Problem, "/endlesson") {
-		t.Errorf("lesson without an end: problem = %q, want /endlesson in it", got[0].Problem)
+		t.Errorf("lesson without an end: problem = %q, want a text with /endlesson", got[0].Problem)
 	}
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
 		t.Errorf("prose that looks like a lesson: Parse = %+v, want 2 commands, the second list", got)
@@ -117,7 +117,7 @@ func TestAnswerNamesCommandAndResult(t *testing.T) {
 	}
 }
 
-// A model may repeat an answer or the advertisement. Commands in the surrounding text are executed, even after an
+// A model can repeat an answer or the advertisement. Commands in the surrounding text are executed, even after an
 // incomplete answer.
 func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
@@ -151,8 +151,8 @@ func TestParseRoundTrip(t *testing.T) {
 			text = strings.Join(rapid.SliceOfN(words, 1, 4).Draw(t, "lines"), "\n")
 			command = "/lesson " + signature + "\n" + text + "\n/endlesson"
 		}
-		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "behind")
-		got := writ.Parse(reply, rapid.Bool().Draw(t, "cut"))
+		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "after")
+		got := writ.Parse(reply, rapid.Bool().Draw(t, "truncated"))
 		if len(got) != 1 || got[0] != (writ.Command{Verb: writ.Create, Signature: signature, Text: text}) {
 			t.Fatalf("Parse(%q) = %+v, want one create command with the signature and the text", reply, got)
 		}
@@ -163,8 +163,8 @@ func FuzzWrit(f *testing.F) {
 	for _, s := range []string{"/lesson a: b", "/lesson a\nb\n/endlesson", "```\n/lesson a: b\n```\n/lesson list", "> /lesson x: y", "~~~\n"} {
 		f.Add(s, false)
 	}
-	f.Fuzz(func(t *testing.T, reply string, cut bool) {
-		got := writ.Parse(reply, cut)
+	f.Fuzz(func(t *testing.T, reply string, truncated bool) {
+		got := writ.Parse(reply, truncated)
 		if len(got) > writ.MaxCommands {
 			t.Fatalf("got %d commands, want at most %d", len(got), writ.MaxCommands)
 		}
@@ -176,7 +176,7 @@ func FuzzWrit(f *testing.F) {
 				t.Fatalf("command = %+v, want a one-line signature and a text", c)
 			}
 		}
-		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
+		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, truncated)) != 0 {
 			t.Fatal("Parse(reply in a code fence): got a command, want none")
 		}
 	})
