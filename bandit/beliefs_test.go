@@ -25,7 +25,7 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 }
 
 // If a lesson stayed trusted, detecting a harmful lesson with early luck would take ten times as long.
-func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
+func TestTrustedNeedsMeanWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
 		mean  float64

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Even if a lesson matches harder sessions than the model expects, and is checked after each session, it rarely becomes
-// a caution (shown as a warning).
-func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
+// A caution is a lesson shown as a warning. CautionEvidence is checked after each session, and a lesson may match
+// easier or harder sessions than the chooser expects.
+func TestOnlyHarmfulLessonsBecomeCautions(t *testing.T) {
 	for name, tc := range map[string]struct {
-		match, effect float64
-		most, least   int
+		match, effect            float64
+		maxCautions, minCautions int
 	}{
 		"no effect":                     {0, 0, 2, 0},
 		"no effect, in hard sessions":   {-0.2, 0, 2, 0},
@@ -21,8 +21,8 @@ func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 		"harms":                         {0, -0.35, 400, 380},
 		"harms, in easy sessions":       {0.2, -0.35, 400, 380},
 	} {
-		if n := simulateCautions(tc.match, tc.effect); n > tc.most || n < tc.least {
-			t.Errorf("%s: %d/400 lessons became cautions, want %d to %d", name, n, tc.least, tc.most)
+		if n := simulateCautions(tc.match, tc.effect); n > tc.maxCautions || n < tc.minCautions {
+			t.Errorf("%s: %d/400 lessons became cautions, want %d to %d", name, n, tc.minCautions, tc.maxCautions)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 }
 
 // The lesson helps in 2,400 injected picks and then harms in 600 picks on the same day.
-func TestChangeIsDetectedWithinADay(t *testing.T) {
+func TestPosteriorFollowsEffectChangeWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
 	k := lesson("a")
@@ -41,7 +41,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 }
 
 // After a restart, a chooser has only each day's totals. Three slightly worse days are not a change.
-func TestChangeIsDetectedBetweenDays(t *testing.T) {
+func TestPosteriorFollowsEffectChangeBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
 		level := int64(trial.FixedScale / 10)
@@ -74,6 +74,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 }
 
+// A snapshot holds an arm's sums at one moment, to find a change in the effect.
 func TestSnapshotCountIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {

@@ -29,7 +29,7 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// A proof of harm is no conclusion: a harmful lesson keeps the full withheld share.
+// A proof of harm is not a conclusion: a harmful lesson is still withheld at the full rate.
 func TestHoldoutProveLastsUntilConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
@@ -41,7 +41,7 @@ func TestHoldoutProveLastsUntilConclusion(t *testing.T) {
 	}{
 		{"helps", 2000, 0.2, 0.2, true},
 		{"harms", 2000, -0.2, 0.2, false},
-		{"may help", 200, 0.1, 0.2, false},
+		{"helps, not yet proven", 200, 0.1, 0.2, false},
 		{"too few picks", 40, 0.5, 0.5, false},
 		{"no effect, narrow interval", 30_000, 0, 0.5, true},
 		{"no effect, wide interval", 3000, 0, 0.5, false},

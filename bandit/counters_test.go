@@ -26,7 +26,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A benched lesson is expected to harm: the mean is below -0.25 standard deviations.
+// A lesson is benched (expected to harm) while its mean is below -0.25 standard deviations.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{}
@@ -171,14 +171,14 @@ func TestSuccessorInheritsHalfTheParentMean(t *testing.T) {
 		c    bandit.Action
 		want float64
 	}{
-		{"supersedes good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, wantHalf},
-		{"supersedes bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
-		{"supersedes unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
-		{"edited good lesson with its parent", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, wantHalf},
-		{"edited good lesson", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, wantHalf},
-		{"edited bad lesson", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
+		{"supersedes a good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, wantHalf},
+		{"supersedes a bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
+		{"supersedes an unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
+		{"new text of a good lesson, parent named", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, wantHalf},
+		{"new text of a good lesson, no parent named", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, wantHalf},
+		{"new text of a bad lesson", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
 		{"new lesson", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
-		{"own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
+		{"lesson that names itself as parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(tc.c).Mean; !almostEqual(got, tc.want) {
 			t.Errorf("%s: mean = %v, want %v", tc.what, got, tc.want)
@@ -208,7 +208,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.FixedScale), delta("few@1", "s1", 0, 4*trial.FixedScale)})
 	if p := c.Refit(); p.MeanEffect != 0.01 {
-		t.Errorf("after four injected picks: priors = %+v, want Mu0 = 0.01", p)
+		t.Errorf("after four injected picks: priors = %+v, want MeanEffect = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
@@ -216,7 +216,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.MeanEffect < 0.03 || p.MeanEffect > 0.06 || p.EffectVariance > 0.0016 || p.EffectVariance < 0.0002 || p.MatchVariance > 0.01 || p.MatchVariance < 0.0005 {
-		t.Errorf("40 lessons with 6-point effect: priors = %+v, want Mu0 in [0.03, 0.06], T02 in [0.0002, 0.0016], W2 in [0.0005, 0.01]", p)
+		t.Errorf("40 lessons with 6-point effect: priors = %+v, want MeanEffect in [0.03, 0.06], EffectVariance in [0.0002, 0.0016], MatchVariance in [0.0005, 0.01]", p)
 	}
 	if c.Priors().Version != 0 {
 		t.Errorf("before SetPriors: Version = %d, want 0", c.Priors().Version)
@@ -240,17 +240,17 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	add(1000, trial.FieldRewarded, 1)
 	add(1000, "res2", 0.02)
 	if got := c.Refit().RewardVariance; got != 0.24 {
-		t.Errorf("binary rewards: Sigma2 = %v, want 0.24", got)
+		t.Errorf("binary rewards: RewardVariance = %v, want 0.24", got)
 	}
 	add(900, "graded", 1)
 	if got := c.Refit().RewardVariance; !almostEqual(got, 0.02) {
-		t.Errorf("graded rewards: Sigma2 = %v, want 0.02", got)
+		t.Errorf("graded rewards: RewardVariance = %v, want 0.02", got)
 	}
 }
 
 // A lesson becomes a caution (is shown as a warning) if CautionEvidence returns worse > better.
 func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
-	publish := func(n int, better, worse float64) (float64, float64) {
+	evidence := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.FixedScale), delta("a@1", "better", 0, int64(better*trial.FixedScale)), delta("a@1", "worse", 0, int64(worse*trial.FixedScale))})
 		return c.CautionEvidence("a@1")
@@ -260,7 +260,7 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 		better, worse float64
 		caution       bool
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
-		b, w := publish(tc.injected, tc.better, tc.worse)
+		b, w := evidence(tc.injected, tc.better, tc.worse)
 		if (w > b) != tc.caution {
 			t.Errorf("%+v: CautionEvidence = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
 		}

@@ -184,8 +184,9 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A benched lesson is expected to harm. A probe picks it rarely, and uses one slot.
-func TestBenchedSlotGoesToUncertainLesson(t *testing.T) {
+// A benched lesson (one expected to harm) is picked only in a small share of sessions, the probes. A probe uses one
+// slot.
+func TestProbesPreferUncertainLessons(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
 		"x": {Mean: -0.02, Var: 0.001, Benched: true}, "y": {Mean: -0.02, Var: 0.001, Benched: true},
@@ -200,7 +201,7 @@ func TestBenchedSlotGoesToUncertainLesson(t *testing.T) {
 		}
 		probed[ps[1]]++
 	}
-	// x and y are equally uncertain. In a probe, either has the best draw with probability (1 - 0.38*0.38)/2.
+	// x and y are equally uncertain. In a probe, each has the best draw with probability (1 - 0.38*0.38)/2.
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
 		t.Errorf("second picks in 20,000 sessions = %v, want x and y at least 120 times, known 20 to 100 times, and a at least 19,500 times", probed)
 	}
@@ -225,8 +226,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	}
 }
 
-// Random draws of the effect are often above 0 for this lesson. A benched lesson (one that is expected to harm) is
-// still picked only by probes: random picks in about 2% of sessions.
+// Random draws of this lesson's effect are often above 0. A benched lesson is nevertheless picked only by probes.
 func TestBenchedLessonIsPickedInTwoPercentOfSessions(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -271,7 +271,8 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is picked once per session, whatever the belief, but never in a control session. It is not a match.
+// The loop warning is picked once per session, whatever the belief, but never in a control session. The warning is not
+// a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -440,7 +441,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.Centre < 0.05 || p.Centre > 0.95 {
-				t.Fatalf("pick = %+v, want at most one pick per lesson, with C from 0.05 to 0.95", p)
+				t.Fatalf("pick = %+v, want at most one pick per lesson, with Centre from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}

@@ -11,10 +11,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 50 tenants and 2,000 lessons, each process in a fleet has 100,000 pairs of tenant and lesson (decision 65).
-func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
+// A process with 50 tenants and 2,000 lessons per tenant keeps evidence on 100,000 lessons in memory (decision 65).
+func TestChooserMemoryPerLesson(t *testing.T) {
 	const lessons = 500
-	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
+	bytesPerLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
 		chooser := bandit.New()
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -35,19 +35,19 @@ func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 			Picks: []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: true, MeanEffect: .02, Offset: .51, Centre: .52, Tokens: 40, Turn: 1}},
 		}
 	}
-	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+	if n := bytesPerLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		c.Posterior(bandit.Action{Arm: arm, Slug: arm.Slug()})
 		c.DropProvisional(c.AddProvisional(&trial.Assignment{}, 1, 1))
 	}); n > 64 { // includes a few KB allocated by the runtime
 		t.Errorf("lesson without evidence takes %d bytes, want at most 64", n)
 	}
-	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+	if n := bytesPerLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
 		c.Add(append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...))
 	}); n > 600 {
 		t.Errorf("lesson with evidence from one session takes %d bytes, want at most 600", n)
 	}
-	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
+	if n := bytesPerLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
 		for range 60 {
 			a.Day++

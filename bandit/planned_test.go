@@ -36,9 +36,9 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report, a trial ends when the session with the last pick closes. For the chooser, the trial ends as soon as
-// closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
-func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
+// A planned trial ends after a fixed number of rewarded picks, here 60. The chooser counts picks in open sessions, the
+// report does not.
+func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -83,12 +83,11 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A loop warning can come before the first matching lesson. Lessons that match later do not change the session's
-// centre, the expected reward that precept recorded at the first match. AnyInjected includes the later lessons, but not
-// the warning.
+// A loop warning may come before the first matching lesson. The centre, the expected reward recorded at the first
+// decision, then stays. AnyInjected counts the later lessons, but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
-	several, control := 0, 0
+	treated, control := 0, 0
 	for i := range 200 {
 		c, name := bandit.New(), fmt.Sprint("warned", i)
 		cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.All, Salt: "w"}
@@ -115,15 +114,16 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 		if len(g.All.AnyInjected) != 1 || g.All.AnyInjected[0].Eps != 0.25 || g.All.AnyInjected[0].Assigned != assigned {
 			t.Fatalf("strata = %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.AnyInjected, a.Picks, assigned)
 		}
-		several++
+		treated++
 	}
-	if several < 50 || control < 20 {
-		t.Errorf("%d sessions with several picks and %d control sessions, want at least 50 and 20", several, control)
+	if treated < 50 || control < 20 {
+		t.Errorf("%d treated and %d control sessions, want at least 50 and 20", treated, control)
 	}
 }
 
-// Lessons fill the budget by rank, before they are withheld at random. A withheld lesson uses budget, too.
-func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
+// Lessons fill the room (a limit in bytes) by rank, before they are withheld at random. A withheld lesson uses room,
+// too.
+func TestDecidePicksOnlyLessonsThatFitRoom(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {
 		list[i].Size, list[i].Confidence = size, 1-float64(i)/10

@@ -51,7 +51,7 @@ func genArmSums(t *rapid.T) armSums {
 	return e
 }
 
-// assertNear allows rounding errors.
+// assertNear compares two numbers up to rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
@@ -59,13 +59,14 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// The test ignores negative counts. They arise when a correction precedes the corrected reward.
+// Posterior treats a negative count as 0. Such a count occurs if a correction arrives before the reward that it
+// corrects.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genArmSums(t)
 		observed, want := e, e
 		for _, pair := range [][4]*float64{{&observed.n1, &observed.s1, &want.n1, &want.s1}, {&observed.n0, &observed.s0, &want.n0, &want.s0}, {&observed.nu, &observed.su, &want.nu, &want.su}} {
-			if rapid.IntRange(0, 2).Draw(t, "undone") == 0 {
+			if rapid.IntRange(0, 2).Draw(t, "negative") == 0 {
 				*pair[0], *pair[2], *pair[3] = -*pair[0], 0, 0
 			}
 		}
@@ -111,9 +112,9 @@ func TestRefitMatchesThreeEMSteps(t *testing.T) {
 			want.MeanEffect, want.EffectVariance, want.MatchVariance = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
 		}
 		got := c.Refit()
-		assertNear(t, "mu0", got.MeanEffect, want.MeanEffect)
-		assertNear(t, "t02", got.EffectVariance, want.EffectVariance)
-		assertNear(t, "w2", got.MatchVariance, want.MatchVariance)
+		assertNear(t, "MeanEffect", got.MeanEffect, want.MeanEffect)
+		assertNear(t, "EffectVariance", got.EffectVariance, want.EffectVariance)
+		assertNear(t, "MatchVariance", got.MatchVariance, want.MatchVariance)
 		if got.Version != 1 || c.Priors().Version != 0 {
 			t.Fatalf("Refit version = %d, version in use = %d, want 1 and 0", got.Version, c.Priors().Version)
 		}
@@ -151,7 +152,7 @@ func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 	}
 }
 
-func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
+func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	c := bandit.New()
 	a := &trial.Assignment{
 		Decided:  true,
@@ -160,7 +161,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 		Day:      3,
 		Matched:  []trial.Match{{Arm: "a@1"}},
 		Picks: []trial.Pick{
-			{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Offset: 0.5, Centre: 0.5, Trial: "7.2"},
+			{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Offset: 0.5, Centre: 0.5, Trial: "7.2"}, // a trial with two planned picks
 		},
 	}
 	one, two := c.AddProvisional(a, 1, 1), c.AddProvisional(a, 1, 1)
@@ -186,7 +187,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// MergeMaxima adds a maximum from another replica.
+// MergeMaxima adds the highest evidence that another replica has seen.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)

@@ -121,7 +121,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	}
 }
 
-// A store from an older version has only the category sums.
+// Stores from older versions have category sums without facts.
 func TestBaselineKeepsOlderStoreCategorySums(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})

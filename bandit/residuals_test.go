@@ -42,8 +42,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Contribution also returns the trial's deltas.
-func TestResidualsMatchFormulas(t *testing.T) {
+// Contribution returns the chooser's residuals (reward less expected reward) and the trial's deltas.
+func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
 	matchEffects, m := -0.1+0.05, 0.04
@@ -78,7 +78,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if deltaValue(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
-		t.Error("reward 0.3: graded is not 1")
+		t.Error(`reward 0.3: field "graded" is not 1`)
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", MatchEffect: -0.1}, {Arm: "b@1", MatchEffect: 0.02}}}
 	if got := deltaValue(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
@@ -93,7 +93,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	}
 }
 
-// Fields in other kinds of scopes have no effect.
+// A field in the wrong scope, such as cn in an arm's scope, has no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := bandit.New(), bandit.New()
@@ -128,8 +128,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	})
 }
 
-// A clone finds an edited lesson's earlier text.
-func TestCloneIsIndependent(t *testing.T) {
+func TestChooserCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()
 	c.Add(a.ClosingDeltas())

@@ -39,9 +39,9 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 	return 0
 }
 
-// Lesson a is proven on model-a. With bandit.retest, the full share is withheld on a new model until there is evidence
-// from that model.
-func TestNewModelReopensHoldoutOnlyForOwnSessions(t *testing.T) {
+// Lesson a is proven on model-a. With bandit.retest, a new model's sessions withhold the full share until that model
+// has evidence.
+func TestRetestRestoresHoldoutOnNewModel(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()
 		cfg := &bandit.Config{K: 3, Epsilon: 0.2, Holdout: holdout, Retest: true}

@@ -11,6 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// flatBeliefs expects the reward 0.5 in every session.
 type flatBeliefs struct{ beliefsBySlug }
 
 func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
@@ -96,7 +97,7 @@ func (w runWorld) estimateSpread(simulations int, coinsByRun, countedByRun bool)
 }
 
 // A unit is a run with several member sessions. A lesson is injected for all members or withheld for all.
-func TestDecideSharedReturnsUnitPicks(t *testing.T) {
+func TestDecideSharedGivesMembersSamePicks(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
@@ -140,7 +141,7 @@ func TestDecideSharedReturnsUnitPicks(t *testing.T) {
 	}
 }
 
-// A member that matches an edited text gets no pick.
+// A member that matches a later text of the lesson gets no pick.
 func TestDecideSharedKeepsFirstLessonText(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -158,19 +159,19 @@ func TestDecideSharedKeepsFirstLessonText(t *testing.T) {
 func TestWithheldPicksUseSharedBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	newAction := func(slug string, size int) bandit.Action {
+	sizedLesson := func(slug string, size int) bandit.Action {
 		return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60)}, 0)
+	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sizedLesson("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60), newAction("y", 50), newAction("z", 40)}, 0)
+	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sizedLesson("x", 60), sizedLesson("y", 50), sizedLesson("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf("DecideShared = %v and new picks %v, want one and [z]", slugs(given), slugs(fresh))
+		t.Errorf("DecideShared = %v and new picks %v, want one earlier pick and [z]", slugs(given), slugs(fresh))
 	}
 }
 
 // Earlier picks are still returned.
-func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
+func TestDecideSharedStopsAtMaxShared(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	for i := range 2 * bandit.MaxShared {
@@ -184,7 +185,7 @@ func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	}
 }
 
-func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
+func TestAssignmentMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)
@@ -194,8 +195,8 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 			bandit.DecideShared(cfg, beliefsBySlug{}, &b, unit, lessons("r", "s", "t", "u"), 0)
 		}
 		ab, ba := a.Clone(), b.Clone()
-		ab.Merge(&b, true)
-		ba.Merge(&a, false)
+		ab.Merge(&b, true /* aIsOlder */)
+		ba.Merge(&a, false /* aIsOlder */)
 		twice := ab.Clone()
 		twice.Merge(&b, true)
 		twice.Merge(&a, true)

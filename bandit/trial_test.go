@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// After the trial, the lesson is picked and withheld like the others.
-func TestTrialKeepsHoldoutUntilWidthIsReached(t *testing.T) {
+// During the trial, half the sessions withhold the lesson. The trial ends when the interval has the half-width Until.
+func TestTrialEndsAtIntervalWidth(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")

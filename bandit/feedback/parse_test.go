@@ -56,7 +56,7 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 		{"score below 0", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
 		{"score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
 		{"score is a string", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
-		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
+		{"score beyond float64", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
 		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
 		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, feedback.Post{}, "session_id"},
 		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", feedback.MaxComment+1) + `"}`, feedback.Post{}, "comment"},
@@ -127,15 +127,15 @@ func TestParseAcceptsMaximumSizeFields(t *testing.T) {
 	}
 }
 
-func TestReceiptSetsIDTimeAndHash(t *testing.T) {
+func TestWithReceiptSetsIDTimeAndHash(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
-	name := func() string { n++; return fmt.Sprint("made-", n) }
+	newID := func() string { n++; return fmt.Sprint("made-", n) }
 	posts, _, _, err := feedback.Parse([]byte(`[{"session_id":"s","type":"approval"},{"id":"mine","session_id":"s","type":"approval"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := posts[0].WithReceipt(at, name), posts[1].WithReceipt(at, name)
+	a, b := posts[0].WithReceipt(at, newID), posts[1].WithReceipt(at, newID)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
 		t.Errorf(`entries = %+v and %+v, want ids made-1 and mine, the time of the post, and different content hashes; generated %d ids, want 1`, a.Entry, b.Entry, n)
 	}
@@ -144,7 +144,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// The post does not contain the tier: a user's feedback gets tier 1, and a system's gets tier 2.
+// Parse derives the tier from the source: a system's feedback gets the verifier tier.
 func TestParseKeepsValidPostFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")

@@ -109,7 +109,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 }
 
 // Only the highest counted tier decides.
-func TestDecisiveReturnsEachRatersLatestEntry(t *testing.T) {
+func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
 		{ID: "new", At: atSecond(2), Tier: 2, Rater: "ann"},
@@ -125,7 +125,7 @@ func TestDecisiveReturnsEachRatersLatestEntry(t *testing.T) {
 }
 
 // A later finding about the same turn by the same rule replaces the earlier one.
-func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
+func TestNewImplicitIDNamesTurnAndRule(t *testing.T) {
 	a := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", atSecond(1))
 	b := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", atSecond(2))
 	c := feedback.NewImplicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", atSecond(2))
@@ -168,7 +168,8 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until the work ends, all of a webhook's checks count as one rater with the lowest score. A person has priority.
+// Until a merge or a revert ends the work, all checks by a webhook count as one rater with the lowest score. A person
+// has priority.
 func TestWorkEndReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

@@ -7,10 +7,10 @@ import (
 	"precept/bandit/feedback"
 )
 
-// A run may have thousands of entries and sessions.
-func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
+// The limit bounds the work in a run with thousands of entries and sessions.
+func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	t.Parallel()
-	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", CopiedFrom: "m"}}
+	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "from-member", CopiedFrom: "m"}}
 	for i := range 100 {
 		entries = append(entries, feedback.Entry{ID: fmt.Sprint(i), Source: feedback.SourceUser, Turn: 7, Rater: "ann"})
 	}
@@ -29,14 +29,14 @@ func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	}
 }
 
-// The first 1,024 members' implicit feedback is copied, and people's feedback on all members. Feedback that came from
-// the unit is not copied back.
-func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
+// ForUnit copies people's feedback from all members, and implicit feedback from the first 1,024. Feedback that came
+// from the unit is not copied back.
+func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
-		{ID: "said", At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
-		{ID: "read", At: atSecond(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
-		{ID: "heard", At: atSecond(3), Source: "user", Type: "approval", Score: 1, Tier: 1, CopiedFrom: "the run"},
+		{ID: "by-ann", At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
+		{ID: "implicit", At: atSecond(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
+		{ID: "from-run", At: atSecond(3), Source: "user", Type: "approval", Score: 1, Tier: 1, CopiedFrom: "the run"},
 	}
 	for number, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
 		if got := feedback.ForUnit("m1", number, own); len(got) != want {
@@ -44,13 +44,13 @@ func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)
-	signed, read := list[0], list[1]
-	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
-		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, a new id and hash %q, the second with no rater and a hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
+	byAnn, implicit := list[0], list[1]
+	if byAnn.Rater == "" || byAnn.Rater == "ann" || byAnn.ID == "by-ann" || byAnn.Hash != byAnn.ContentHash() || implicit.Rater != "" || implicit.Hash == byAnn.Hash {
+		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, a new id and hash %q, the second with no rater and a hash other than %q`, byAnn, implicit, byAnn.ContentHash(), byAnn.Hash)
 	}
-	signed.ID, signed.Hash, signed.Rater = "", "", ""
-	if want := (feedback.Entry{At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", CopiedFrom: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
-		t.Errorf("unit entry = %+v, want %+v", signed, want)
+	byAnn.ID, byAnn.Hash, byAnn.Rater = "", "", ""
+	if want := (feedback.Entry{At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", CopiedFrom: "m1"}); fmt.Sprint(byAnn) != fmt.Sprint(want) {
+		t.Errorf("unit entry = %+v, want %+v", byAnn, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
 		t.Errorf("same entry from two members = %+v and %+v, want different ids and the same rater", other[0], list[0])

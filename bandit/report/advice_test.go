@@ -21,8 +21,8 @@ func TestDocsStateAdviceForEachVerdict(t *testing.T) {
 	}
 }
 
-// A lesson that harmed in an older presentation keeps that verdict's advice, because its text is still in use.
-func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
+// A row with the state "shown otherwise" is about an older presentation of a text that is still in use.
+func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		row  report.Row
 		want string
@@ -42,7 +42,7 @@ func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 	}
 }
 
-// The verdict claims an effect, and the note says why.
+// The note explains a claimed effect although the interval contains 0.
 func TestVerdictWithZeroInIntervalHasNote(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms

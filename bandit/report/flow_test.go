@@ -47,8 +47,8 @@ func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 		},
 		"all excluded":    {map[trial.ExclusionReason]int64{trial.ExcludedKeys: 1_234_567, trial.ExcludedUnknown: 1}, report.Input{}, "Sessions: 1,234,568 closed, 0 in the experiment, 1,234,568 excluded (unknown keys 1,234,567, unknown reason 1)", nil},
 		"member sessions": {map[trial.ExclusionReason]int64{trial.ExcludedMember: 3}, report.Input{}, "", []string{"further sessions, each counted with the run or parent session: 3"}},
-		"window":          {many, report.Input{Window: 24 * 3600e9}, "Sessions from all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
-		"provisional":     {many, report.Input{Provisional: true}, "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
+		"one-day window":  {many, report.Input{Window: 24 * 3600e9}, "Sessions from all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
+		"open included":   {many, report.Input{Provisional: true}, "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
 	} {
 		r := flowReport(tc.sessions, tc.in)
 		if got := r.FlowSentence(); got != tc.want {

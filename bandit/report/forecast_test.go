@@ -37,8 +37,8 @@ func TestForecastComputesTrialCost(t *testing.T) {
 	row := r.Lessons[0]
 	v := row.Variance / (0.4 * 0.6) // 1/(1-eps) + 1/eps
 	for field, x := range map[string][2]float64{
-		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "more than without": {f.ExtraCost, 16},
-		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "a week": {f.PerWeek, row.PerWeek},
+		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "extra cost": {f.ExtraCost, 16},
+		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "per week": {f.PerWeek, row.PerWeek},
 		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.AnytimeWidth, trial.HalfWidth(400, v, 1000)},
 		"detects": {f.DetectableEffect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.BelievedEffect, 0.1},
 	} {
@@ -53,7 +53,7 @@ func TestForecastComputesTrialCost(t *testing.T) {
 		t.Errorf("new lesson: err = %v, forecast = %+v, want Sessions = 200, no Days, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
 	}
 	if text := strings.Join(f.Text(), "\n"); !strings.Contains(text, "the duration is unknown") {
-		t.Errorf(`Text = %q, want "the duration is unknown" in it`, text)
+		t.Errorf(`Text = %q, want it to contain "the duration is unknown"`, text)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", tc.g)
 		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
-			t.Errorf("goal %+v: err = %v, want an error with %q (empty: nil)", tc.g, err, tc.wantError)
+			t.Errorf("goal %+v: err = %v, want an error that contains %q, or nil for an empty text", tc.g, err, tc.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {

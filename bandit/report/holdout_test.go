@@ -87,27 +87,27 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-func (w *demoWorld) countClaims(t *holdoutResult) {
+func (w *demoWorld) countClaims(result *holdoutResult) {
 	for j, v := range w.claimed {
 		if w.effects[j] > 0 {
-			t.helpful++
+			result.helpful++
 		}
 		if v == "" {
 			continue
 		}
-		t.claims++
+		result.claims++
 		switch helps := v == report.Helps || v == report.ProvenHelps; {
 		case w.effects[j] == 0 || helps != (w.effects[j] > 0):
-			t.wrong++
+			result.wrong++
 		case helps:
-			t.found++
+			result.found++
 		}
 	}
 }
 
 // simulateHoldout rewards four in five sessions. The counters get the reward when the session closes, closedAfter
 // sessions later. Until then, only the chooser uses the reward.
-func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
+func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (result holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
@@ -135,7 +135,7 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutR
 				gain += w.effects[j]
 			}
 		}
-		t.gained, t.possible = t.gained+gain, t.possible+best
+		result.gained, result.possible = result.gained+gain, result.possible+best
 		if w.r.Float64() < p+gain {
 			o.reward = 1
 		}
@@ -149,8 +149,8 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutR
 			w.recordVerdicts(c, cfg)
 		}
 	}
-	w.countClaims(&t)
-	return t
+	w.countClaims(&result)
+	return result
 }
 
 func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResult, sum holdoutResult) {
@@ -180,7 +180,7 @@ func standardError(all []holdoutResult, numerator, denominator func(holdoutResul
 
 // Wrong claims are rare under each rule. The table in docs/EXPERIMENT.md comes from WORLDS=120, and from WORLDS=80 with
 // SESSIONS=40000.
-func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
+func TestHoldoutRulesTradeGainForFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 90,000 sessions")
 	}

@@ -207,7 +207,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	}
 }
 
-// An effect between 0 and the material change needs a narrower interval than effect 0.
+// After NeedsPicks picks, the interval excludes 0 or the material change, the smallest change that matters.
 func TestNeededOutcomePicksSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	open := 0

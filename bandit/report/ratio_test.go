@@ -218,7 +218,7 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
 		t.Errorf("two strata without an effect: bounds = %v, %v, want 0, 0", *lo, *hi)
 	}
-	// Without a withheld session, their mean reward may have any value.
+	// Without a withheld session, the mean reward without the lesson is unknown.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("no withheld session: bounds = %v, %v, want -0.5, 0.5", *lo, *hi)
 	}

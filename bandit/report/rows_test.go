@@ -80,11 +80,11 @@ func TestInjectionCostUsesAverageTokens(t *testing.T) {
 	if r := lessonRow(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
-	weightless := trial.Assignment{
+	withoutTokens := trial.Assignment{
 		Decided: true,
 		Picks:   []trial.Pick{{Slug: "b", Arm: "b@abc", Eps: 0.2, Injected: true}},
 	}
-	c.Add(weightless.ClosingDeltas())
+	c.Add(withoutTokens.ClosingDeltas())
 	for _, r := range report.Build(newInput(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
 			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size, 33", r.Tokens)

@@ -71,7 +71,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// Lesson first has two rows in the report. A lesson on trial keeps its row in the table.
+// The lesson "first" has two rows in the report. A lesson on trial keeps its row in the table.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -220,7 +220,7 @@ func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf("holdout rule %q: table =\n%s\nwant %q in it (empty: no line \"Holdout:\")", rule, out, want)
+			t.Errorf("holdout rule %q: table =\n%s\nwant a line that contains %q, or no line \"Holdout:\" for an empty text", rule, out, want)
 		}
 	}
 }

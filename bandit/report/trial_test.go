@@ -37,16 +37,16 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	var listed []report.Lesson
 	for _, tc := range []struct {
 		slug                string
-		n, with, without    int
+		n, with, without    int // sessions in each arm, and successes
 		picks               int64
 		trial               string
 		verdict, evaluation report.Verdict
-		shown               bool
+		shown               bool // the report shows the effect
 	}{
 		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
 		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
 		{"no-effect", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
-		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing
+		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick before the planned end
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {

@@ -104,7 +104,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 }
 
 // The merged assignment has the decisions from both replicas.
-func TestSymmetricMergeKeepsEarlierPick(t *testing.T) {
+func TestMergeIsSymmetricAndKeepsEarlierPicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
@@ -123,24 +123,24 @@ func TestSymmetricMergeKeepsEarlierPick(t *testing.T) {
 		if !reflect.DeepEqual(x, y) {
 			t.Fatalf("Merge(a, b) and Merge(b, a) differ:\n%+v\n%+v", x, y)
 		}
-		head, other := &a, &b
+		kept, other := &a, &b
 		if !a.Decided || b.Decided && !first {
-			head, other = &b, &a
+			kept, other = &b, &a
 		}
-		if x.Control != head.Control || x.Base != head.Base || x.Centre != head.Centre || x.ControlP != head.ControlP || !x.Decided {
-			t.Fatalf("merged assignment = %+v, want the decision in %+v", x, head)
+		if x.Control != kept.Control || x.Base != kept.Base || x.Centre != kept.Centre || x.ControlP != kept.ControlP || !x.Decided {
+			t.Fatalf("merged assignment = %+v, want the decision in %+v", x, kept)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
 			t.Fatalf("merged assignment = %+v, want Excluded and Refused if either side has them", x)
 		}
-		if want := cmp.Or(head.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
+		if want := cmp.Or(kept.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
 			t.Fatalf("merged ExcludedFor = %q, want %q", x.ExcludedFor, want)
 		}
-		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
-			t.Fatalf("merged assignment = %+v, want category and day from %+v, or else from %+v", x, head, other)
+		if kept.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || kept.Category != "" && x.Day != kept.Day {
+			t.Fatalf("merged assignment = %+v, want category and day from %+v, or else from %+v", x, kept, other)
 		}
-		for _, p := range slices.Concat(head.Picks, other.Picks) {
-			want, ok := head.Pick(p.Slug)
+		for _, p := range slices.Concat(kept.Picks, other.Picks) {
+			want, ok := kept.Pick(p.Slug)
 			if !ok {
 				want = p
 			}
@@ -148,8 +148,8 @@ func TestSymmetricMergeKeepsEarlierPick(t *testing.T) {
 				t.Fatalf("merged pick = %+v, want %+v", got, want)
 			}
 		}
-		for _, m := range slices.Concat(head.Matched, other.Matched) {
-			want, ok := head.Match(m.Arm)
+		for _, m := range slices.Concat(kept.Matched, other.Matched) {
+			want, ok := kept.Match(m.Arm)
 			if !ok {
 				want = m
 			}
@@ -170,30 +170,30 @@ func TestMergeKeepsEarlierLessonText(t *testing.T) {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
 	}
 	a := newAssignment("a@old")
-	a.Merge(newAssignment("a@new"), true)
+	a.Merge(newAssignment("a@new"), true /* aIsOlder */)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
 		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@old"`, a)
 	}
 	a = newAssignment("a@old")
-	if a.Merge(newAssignment("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
+	if a.Merge(newAssignment("a@new"), false /* aIsOlder */); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
 		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@new"`, a)
 	}
 }
 
-// A measured section is a part of a rules file. A session with such a section is not compared: treated against control.
-func TestMeasuredSectionSessionCountsOnlyForArms(t *testing.T) {
+// A session with a measured section of a rules file is left out of the comparison of treated with control sessions.
+func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
 		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, Centre: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}
 		if !control {
 			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Tokens: 7, Centre: 0.5}}
 		}
-		for _, marked := range []bool{false, true} {
-			a.HasMeasuredRules = marked
+		for _, measured := range []bool{false, true} {
+			a.HasMeasuredRules = measured
 			compared, arms := 0, 0
-			if beside := deltaValue(a.ClosingDeltas(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want 0 without a section and more with one",
-					control, marked, beside)
+			if leftOut := deltaValue(a.ClosingDeltas(), "", "beside", 0); leftOut > 0 != measured {
+				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want more than 0 only with a section",
+					control, measured, leftOut)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {
@@ -203,8 +203,8 @@ func TestMeasuredSectionSessionCountsOnlyForArms(t *testing.T) {
 					compared++
 				}
 			}
-			if arms == 0 || compared > 0 == marked {
-				t.Errorf("control %t, measured section %t: %d comparison deltas, want some only without a section; %d arm deltas, want some", control, marked, compared, arms)
+			if arms == 0 || compared > 0 == measured {
+				t.Errorf("control %t, measured section %t: %d comparison deltas, want some only without a section; %d arm deltas, want some", control, measured, compared, arms)
 			}
 		}
 	}

@@ -25,6 +25,9 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
+// The fields count rewarded sessions (n, and n1 injected, n0 withheld, nu not picked) and sum rewards (y1, y0), effect
+// terms (z) and their squares (zz). told1.2@200000 counts tier 2 rewards in injected sessions with epsilon 0.2. w+1 is
+// a log e-value.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
@@ -152,7 +155,7 @@ func TestClosingDeltasCountMatchesPicksAndTokens(t *testing.T) {
 	}
 }
 
-func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
+func TestContributionHandlesInvalidInput(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
 		t.Errorf("reward NaN: deltas = %v, want none", a.Contribution(math.NaN(), 1))
@@ -217,8 +220,7 @@ func mergeDeltas(sets ...[]trial.Delta) []trial.Delta {
 	return out
 }
 
-// Base, offset and centre may have any value.
-func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
+func TestMeanZIsEffectForAnyExpectation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
 		with, without, eps := u.Draw(t, "with"), u.Draw(t, "without"), rapid.Float64Range(0.01, 0.99).Draw(t, "eps")
@@ -259,16 +261,16 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
 	}}
 	for _, tc := range []struct {
-		name                  string
-		refused, uncut, rules bool
-		want                  [4]float64 // lesson, cut section, kept section, all lessons
+		name                               string
+		refused, cutRefused, measuredRules bool
+		want                               [4]float64 // lesson, cut section, kept section, all lessons
 	}{
 		{"no refusal", false, false, true, [4]float64{}},
-		{"cut", false, true, true, [4]float64{0, 1, 1, 0}},
-		{"insertion", true, false, true, [4]float64{1, 1, 1, 0}},
-		{"insertion without measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
+		{"cut refused", false, true, true, [4]float64{0, 1, 1, 0}},
+		{"insertion refused", true, false, true, [4]float64{1, 1, 1, 0}},
+		{"insertion refused, no measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
 	} {
-		a.Refused, a.CutRefused, a.HasMeasuredRules = tc.refused, tc.uncut, tc.rules
+		a.Refused, a.CutRefused, a.HasMeasuredRules = tc.refused, tc.cutRefused, tc.measuredRules
 		ds := a.ClosingDeltas()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != tc.want {

@@ -124,7 +124,7 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 		t.Errorf("Strata = %+v, want one with Eps = 0.2, one injected pick and one injected tier 2 reward", s.Strata)
 	}
 	if math.Abs(s.RecentPerDay-0.5) > 1e-9 {
-		t.Errorf("one pick in two days: Recent = %v, want 0.5", s.RecentPerDay)
+		t.Errorf("one pick in two days: RecentPerDay = %v, want 0.5", s.RecentPerDay)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
 		t.Errorf("Global = %+v, want All.Rewarded, All.SumY and Days[0].S1 = 1, and one treated session", g)
@@ -166,13 +166,13 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// Recent is the arm's rewarded picks per day, and ClosedPerDay all closed sessions per day. Both are averages over the
-// last 28 days, or over the days since the first pick or the first session in the counters if these are fewer.
+// RecentPerDay counts the arm's rewarded picks per day, and ClosedPerDay all closed sessions per day. Both are averages
+// over the last 28 days, or since the first pick or session if that is later.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
-		recent, closed float64 // want from Recent and ClosedPerDay
+		recent, closed float64 // wanted RecentPerDay and ClosedPerDay
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
@@ -191,7 +191,7 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		}
 		k.Advance(tc.today)
 		if got := k.Stats("a@1").RecentPerDay; math.Abs(got-tc.recent) > 1e-9 {
-			t.Errorf("%+v: Recent = %v, want %v", tc, got, tc.recent)
+			t.Errorf("%+v: RecentPerDay = %v, want %v", tc, got, tc.recent)
 		}
 		if got := k.ClosedPerDay(tc.today); math.Abs(got-tc.closed) > 1e-9 {
 			t.Errorf("%+v: ClosedPerDay = %v, want %v", tc, got, tc.closed)
@@ -205,12 +205,12 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		}
 	}
 	if never := trial.NewCounters(); never.Stats("a@1").RecentPerDay != 0 {
-		t.Errorf("empty counters: Recent = %v, want 0", never.Stats("a@1").RecentPerDay)
+		t.Errorf("empty counters: RecentPerDay = %v, want 0", never.Stats("a@1").RecentPerDay)
 	}
 	undated := trial.NewCounters() // without a day
 	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").RecentPerDay; math.Abs(got-1.0/28) > 1e-9 {
-		t.Errorf("sessions without a day: Recent = %v, want 1/28", got)
+		t.Errorf("sessions without a day: RecentPerDay = %v, want 1/28", got)
 	}
 }
 
@@ -223,9 +223,9 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	}
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
 		for subject, x := range map[string]float64{
-			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
+			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "rewarded": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
 			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.RecentPerDay, "assigned": float64(s.Strata[0].Assigned[1]),
-			"told by tier": float64(s.Strata[0].RewardedInArm(1)), "stratum rewards": s.Strata[0].Y[1],
+			"rewarded in arm": float64(s.Strata[0].RewardedInArm(1)), "stratum rewards": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
 				t.Errorf("correction without its original: %s = %v, want 0", subject, x)

@@ -9,17 +9,17 @@ import (
 
 // The first reason counts. A missing or newer reason counts as unknown.
 func TestExcludedSessionCountsReason(t *testing.T) {
-	read := func(text string) (a trial.Assignment) {
+	decode := func(text string) (a trial.Assignment) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
-	twice := sampleAssignment()
-	twice.Exclude(trial.ExcludedTwin)
-	twice.Exclude(trial.ExcludedLate)
+	excludedTwice := sampleAssignment()
+	excludedTwice.Exclude(trial.ExcludedTwin)
+	excludedTwice.Exclude(trial.ExcludedLate)
 	c := trial.NewCounters()
-	for _, a := range []trial.Assignment{twice, read(`{"ex":true,"exf":"late"}`), read(`{"ex":true,"exf":"secret"}`), read(`{"ex":true}`), read(`{"ex":true,"exf":"newer"}`), trial.MemberAssignment(), {}} {
+	for _, a := range []trial.Assignment{excludedTwice, decode(`{"ex":true,"exf":"late"}`), decode(`{"ex":true,"exf":"secret"}`), decode(`{"ex":true}`), decode(`{"ex":true,"exf":"newer"}`), trial.MemberAssignment(), {}} {
 		c.Add(a.ClosingDeltas())
 	}
 	got := c.Global().All

@@ -27,7 +27,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// includedByModel returns IncludesModel by model.
+// includedByModel reports for each model whether the arm's evidence includes the model.
 func includedByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {

@@ -81,7 +81,7 @@ func countersFor(list []sessionDraw) *trial.Counters {
 	return c
 }
 
-// assertNear permits rounding errors.
+// assertNear compares two numbers up to rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
@@ -89,7 +89,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-func TestStatsEqualSingleSessionCounts(t *testing.T) {
+func TestStatsEqualDirectCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
 		c := countersFor(list)
@@ -194,8 +194,8 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 	}
 }
 
-// The comparison covers sessions with a match.
-func TestGlobalComparisonEqualsSingleSessionCounts(t *testing.T) {
+// Global compares treated with control sessions, among the sessions with a match.
+func TestGlobalEqualsDirectCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
 		got := countersFor(list).Global()

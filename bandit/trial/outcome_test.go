@@ -127,7 +127,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// An outcome that is not 0 or 1 has no width, and thus no e-value, before 50 picks.
+// A count outcome, such as tokens, has the width 0, and thus no e-value, before 50 picks.
 func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)

@@ -83,7 +83,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	}
 }
 
-// A planned trial's scope is the arm, "#" and the trial name. A section's arm may also contain "#".
+// A planned trial's scope is the arm, "#" and the trial name. The arm of a rules file section may also contain "#".
 func TestSectionPlannedTrialIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -105,6 +105,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
 		t.Errorf("DetectableEffect(%d picks) = %v, want 0.05", n, d)
 	}
+	// effect, power, level, epsilon, variance
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
 			t.Errorf("PicksFor(%v) = %d, want 0", bad, n)
@@ -165,7 +166,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 }
 
-// A trial can end at a half-width. It does not begin again when the interval widens, or after Inherit.
+// A trial that ended at a half-width does not begin again when the interval widens, or after Inherit.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -189,7 +190,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	clone := c.Clone()
 	if clone.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("clone: TrialEnded = true, want false: interval not wider than 0.1")
+		t.Error("clone without Inherit: TrialEnded = true, want false")
 	}
 	clone = c.Clone()
 	clone.Inherit(c)
@@ -274,8 +275,7 @@ func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 	})
 }
 
-// An excluded session, a NaN reward, and a non-random pick also add no entry.
-func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
+func TestTrialEntriesNeedRandomRewardedPick(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
 		t.Errorf("entries without a trial = %v, want none", got)
@@ -335,7 +335,7 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	}
 }
 
-// A trial needs 50 rewarded picks. The widths 0 and NaN end no trial.
+// A trial needs 50 rewarded picks. With the width 0 or NaN, the trial does not end.
 func TestTrialByWidthEndsAtWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &countedPicks{Counters: trial.NewCounters()}

@@ -58,7 +58,7 @@ func countersText(c *trial.Counters) string {
 		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.AnyInjected} {
 			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
-		s.RecentPerDay = 0 // Recent depends on the days in memory
+		s.RecentPerDay = 0 // depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
 	c.RaiseMaxima(time.Unix(9, 0))
@@ -71,7 +71,7 @@ func countersText(c *trial.Counters) string {
 	return out.String()
 }
 
-// Corrections, replicas and late feedback rely on this property.
+// Replicas add sessions in different orders, and late feedback replaces a session's contribution.
 func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := trial.NewCounters(), trial.NewCounters()
@@ -81,14 +81,14 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 			y, tier := rapid.Float64Range(0, 1).Draw(t, "y"), rapid.IntRange(0, 4).Draw(t, "tier")
 			used := trial.Usage{Input: int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), Cached: int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
 			name := fmt.Sprintf("%08x", i*7919)
-			all := func(a *trial.Assignment) [][]trial.Delta {
+			deltas := func(a *trial.Assignment) [][]trial.Delta {
 				return [][]trial.Delta{a.ClosingDeltas(), a.CostDeltas(used), a.TrialEntries(name, y), a.Contribution(y, tier)}
 			}
-			for _, ds := range all(&a) {
+			for _, ds := range deltas(&a) {
 				ordered.Add(ds)
 			}
 			stored := storedCopy(t, a)
-			steps = append(steps, all(&stored)...)
+			steps = append(steps, deltas(&stored)...)
 			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
 				wrong := stored.Contribution(rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
 				steps = append(steps, wrong, trial.Negate(wrong))
@@ -114,7 +114,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	})
 }
 
-// Without any single delta (change to a counter), the statistics differ.
+// A delta is a change to a counter. Each missing delta changes the statistics.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
@@ -138,7 +138,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 	})
 }
 
-// Another precept version may read the names.
+// Other versions of precept read the stored counters.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	addPlain := func(ds []trial.Delta) {
@@ -194,7 +194,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	}
 }
 
-// An older precept can then read data from a newer one.
+// An older precept reads counters from a newer version.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
@@ -222,16 +222,16 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 
 func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		alone, beside := trial.NewCounters(), trial.NewCounters()
+		trialOnly, withChooserFields := trial.NewCounters(), trial.NewCounters()
 		a := drawAssignment(t)
 		ds := slices.Concat(a.ClosingDeltas(), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 1))
-		alone.Add(ds)
-		for i, n := 0, rapid.IntRange(1, 8).Draw(t, "theirs"); i < n; i++ {
+		trialOnly.Add(ds)
+		for i, n := 0, rapid.IntRange(1, 8).Draw(t, "chooser fields"); i < n; i++ {
 			scope, field := rapid.SampledFrom([]string{"", "l0@1", "l1@1", "x:x"}).Draw(t, "scope"), rapid.SampledFrom([]string{"su", "graded", "res2", "cn", "cs"}).Draw(t, "field")
 			ds = append(ds, trial.Delta{Key: key(scope, field, a.Day), Value: rapid.Int64().Draw(t, "value")})
 		}
-		beside.Add(ds)
-		if got, want := countersText(beside), countersText(alone); got != want {
+		withChooserFields.Add(ds)
+		if got, want := countersText(withChooserFields), countersText(trialOnly); got != want {
 			t.Fatalf("after adding chooser fields: counters =\n%s\nwant\n%s", got, want)
 		}
 	})

@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-func TestTableContainsArrayValues(t *testing.T) {
+// A Table packs counters into a string. The test keeps the same values in plain arrays.
+func TestTableMatchesPlainArrays(t *testing.T) {
 	type key struct {
 		group uint8
 		at    int64

@@ -24,7 +24,7 @@ func TestHalfWidthsMatchDocumentation(t *testing.T) {
 	}
 }
 
-func TestIntervalIsNarrowestAtTuning(t *testing.T) {
+func TestHalfWidthIsSmallestAtTunedCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
@@ -35,7 +35,7 @@ func TestIntervalIsNarrowestAtTuning(t *testing.T) {
 }
 
 // The p-value is 0.05 if 0 is at an interval end.
-func TestPValueMatchesInterval(t *testing.T) {
+func TestIntervalPValueMatchesHalfWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
 		tightestAt := rapid.SampledFrom([]float64{trial.LessonTightestAt, 5000, 100}).Draw(t, "tight")
@@ -98,8 +98,8 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 	}
 }
 
-// The maxima come from intervals with 50 rewarded picks in each arm. They include the time of the first interval within
-// 3 points of 0.
+// The maxima are the intervals farthest from 0, with 50 rewarded picks in each arm, and the time of the first interval
+// within 3 points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // the tests need repeatable numbers
@@ -148,8 +148,8 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An interval within 3 points of 0 concludes even an arm that had intervals with both signs.
-func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
+// An arm is concluded if an interval was above 0 and none below, or if an interval was within 3 points of 0.
+func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
 		up, down, noEffectAt int64
@@ -163,7 +163,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	}
 }
 
-// At most 5% of lessons may have an interval that excludes 0 in 1,000 evaluations.
+// The interval is computed after each of 1,000 sessions. At most 5% of the lessons may ever have an interval without 0.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400
