@@ -159,14 +159,21 @@ func (v *trafficView) tenantFigures(f frame) g.Node {
 	return nil
 }
 
+// barLength returns the time that a bar covers, such as "5 minutes".
 func (v *trafficView) barLength() string {
-	switch hours := v.traffic.Hours; hours {
-	case 1:
+	switch seconds := v.traffic.Seconds; {
+	case seconds == 60:
+		return "a minute"
+	case seconds == 60*60:
 		return "an hour"
-	case 24:
+	case seconds == 24*60*60:
 		return "a day"
+	case seconds < 60:
+		return countNoun(seconds, "second")
+	case seconds < 60*60:
+		return countNoun(seconds/60, "minute")
 	default:
-		return countNoun(hours/24, "day")
+		return countNoun(seconds/(24*60*60), "day")
 	}
 }
 
@@ -180,7 +187,14 @@ func (v *trafficView) zoneName() string {
 
 // label returns a bucket's start in the reader's zone.
 func (v *trafficView) label(at time.Time) string {
-	return at.In(v.zone).Format(ifElse(v.traffic.Hours == 1, "2006-01-02 15:04", time.DateOnly))
+	layout := "2006-01-02 15:04"
+	switch seconds := v.traffic.Seconds; {
+	case seconds < 60:
+		layout = time.DateTime
+	case seconds >= 24*60*60:
+		layout = time.DateOnly
+	}
+	return at.In(v.zone).Format(layout)
 }
 
 func (v *trafficView) bucketSessions(f frame, b *TrafficBucket, query ...string) string {

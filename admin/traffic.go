@@ -11,9 +11,9 @@ import (
 
 // Traffic holds figures over time, by model and by agent. A session counts when it starts.
 type Traffic struct {
-	Since        time.Time       `json:"since"`    // start of the first bucket
-	Until        time.Time       `json:"until"`    // end of the last bucket
-	Hours        int             `json:"hours"`    // bucket length: 1, 24 or a multiple of 24
+	Since        time.Time       `json:"since"` // start of the first bucket
+	Until        time.Time       `json:"until"` // end of the last bucket
+	Seconds      int             `json:"bucket_seconds"`
 	Currency     string          `json:"currency"` // currency for all costs; empty: unknown
 	SessionsRead int             `json:"read"`     // sessions read, before the filters
 	Complete     bool            `json:"whole"`    // false: sessions before since are not counted
@@ -26,7 +26,7 @@ type Traffic struct {
 	tenants []Traffic // in the order of Tenants
 }
 
-// TrafficBucket is an hour or several days.
+// TrafficBucket is a part of the time range: between five seconds and several days.
 type TrafficBucket struct {
 	Since time.Time  `json:"since"`
 	Until time.Time  `json:"until"`
@@ -59,7 +59,7 @@ type TrafficSum struct {
 }
 
 const (
-	maxHourly  = 72 * time.Hour      // longest window with hourly buckets
+	maxBars    = 72                  // buckets shorter than one day
 	maxBuckets = 120                 // buckets that last one day or more
 	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; no named range is longer
 )
@@ -160,12 +160,18 @@ func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Ti
 	if !q.Until.IsZero() && q.Until.Before(t.Until) {
 		t.Until = q.Until
 	}
-	unit := ifElse(t.Until.Sub(t.Since) > maxHourly, 24*time.Hour, time.Hour)
+	unit := 24 * time.Hour
+	for _, d := range []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
+		if t.Until.Sub(t.Since) <= maxBars*d {
+			unit = d
+			break
+		}
+	}
 	_, seconds := t.Since.In(zone).Zone()
 	offset := time.Duration(seconds) * time.Second
 	first := t.Since.Add(offset).Truncate(unit).Add(-offset)
 	step := unit * (1 + t.Until.Sub(first)/(unit*maxBuckets))
-	t.Hours = int(step / time.Hour)
+	t.Seconds = int(step / time.Second)
 	for at := first; at.Before(t.Until); at = at.Add(step) {
 		b := TrafficBucket{Since: at, Until: at.Add(step)}
 		if b.Since.Before(t.Since) {

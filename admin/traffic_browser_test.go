@@ -24,7 +24,7 @@ func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 		`document.documentElement.scrollWidth`:                                                "390",
 		`document.querySelector("svg.traffic").getBoundingClientRect().width > 300`:           "true",
 		`document.querySelectorAll("svg.traffic a[href]").length > 10`:                        "true",
-		`document.querySelector(".strip p").textContent`:                                      "Sessions 3, at most 1 in an hour",
+		`document.querySelector(".strip p").textContent`:                                      "Sessions 3, at most 1 in 5 minutes",
 		`getComputedStyle(document.querySelector("svg.bad .bar")).fill != "rgb(0, 0, 0)"`:     "true",
 		`document.querySelector("nav a[aria-current=page]").textContent`:                      "Traffic",
 		`document.querySelector("nav a[href^='/sessions']").search`:                           "?agent=coder",

@@ -85,8 +85,8 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
 		t.Errorf("figures for all sessions: got %s, want %s", got, want)
 	}
-	if !x.Complete || x.SessionsRead != 4 || x.Hours != 1 || x.Currency != "USD" {
-		t.Errorf("traffic: got %+v, want all 4 sessions, hourly buckets and USD", x)
+	if !x.Complete || x.SessionsRead != 4 || x.Seconds != 300 || x.Currency != "USD" {
+		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of 5 minutes and USD", x)
 	}
 	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
 	for _, b := range x.Buckets {
@@ -191,22 +191,26 @@ func linkedSessions(link *html.Node) (n int, ok bool) {
 	return 0, false
 }
 
-func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
+func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
 		oldest    time.Duration // oldest session's age
 		since     time.Duration // time before now; 0: no bound
-		hours     int
+		length    time.Duration // of a bucket
 		buckets   int
 		wantFirst string // start of the second bucket
 	}{
-		{2 * time.Hour, 0, 1, 3, "2026-11-20T16:00:00+02:00"},
-		{2 * time.Hour, 24 * time.Hour, 1, 25, "2026-11-19T18:00:00+02:00"},
-		{71 * time.Hour, 0, 1, 72, "2026-11-17T19:00:00+02:00"},
-		{73 * time.Hour, 0, 24, 4, "2026-11-18T00:00:00+02:00"},
-		{time.Hour, 30 * 24 * time.Hour, 24, 31, "2026-10-22T00:00:00+02:00"},
-		{time.Hour, 20000 * 24 * time.Hour, 1, 2, "2026-11-20T17:00:00+02:00"},
-		{800 * 24 * time.Hour, 0, 7 * 24, 115, "2024-09-18T00:00:00+02:00"},
+		{40 * time.Second, 0, 5 * time.Second, 9, "2026-11-20T17:29:25+02:00"},
+		{10 * time.Minute, 0, 15 * time.Second, 41, "2026-11-20T17:20:15+02:00"},
+		{time.Hour, 0, time.Minute, 61, "2026-11-20T16:31:00+02:00"},
+		{2 * time.Hour, 0, 5 * time.Minute, 25, "2026-11-20T15:35:00+02:00"},
+		{12 * time.Hour, 0, 15 * time.Minute, 49, "2026-11-20T05:45:00+02:00"},
+		{2 * time.Hour, 24 * time.Hour, time.Hour, 25, "2026-11-19T18:00:00+02:00"},
+		{71 * time.Hour, 0, time.Hour, 72, "2026-11-17T19:00:00+02:00"},
+		{73 * time.Hour, 0, 24 * time.Hour, 4, "2026-11-18T00:00:00+02:00"},
+		{time.Hour, 30 * 24 * time.Hour, 24 * time.Hour, 31, "2026-10-22T00:00:00+02:00"},
+		{time.Hour, 20000 * 24 * time.Hour, time.Minute, 61, "2026-11-20T16:31:00+02:00"},
+		{800 * 24 * time.Hour, 0, 7 * 24 * time.Hour, 115, "2024-09-18T00:00:00+02:00"},
 	} {
 		r := store.Recent{Complete: true, OldestStart: trafficNow.Add(-c.oldest)}
 		for i := range 50 {
@@ -229,9 +233,9 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 		if len(x.Buckets) > 1 {
 			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
 		}
-		if x.Hours != c.hours || len(x.Buckets) != c.buckets || got != c.wantFirst || x.Sum.Sessions != 51 || inBuckets != 51 {
-			t.Errorf("oldest session %s ago, window %s: got %d buckets, %d h long, the second from %s, %d sessions, %d in buckets; want %d, %d h long, from %s and 51 sessions",
-				c.oldest, c.since, len(x.Buckets), x.Hours, got, x.Sum.Sessions, inBuckets, c.buckets, c.hours, c.wantFirst)
+		if x.Seconds != int(c.length/time.Second) || len(x.Buckets) != c.buckets || got != c.wantFirst || x.Sum.Sessions != 51 || inBuckets != 51 {
+			t.Errorf("oldest session %s ago, window %s: got %d buckets, %d s long, the second from %s, %d sessions, %d in buckets; want %d, %s long, from %s and 51 sessions",
+				c.oldest, c.since, len(x.Buckets), x.Seconds, got, x.Sum.Sessions, inBuckets, c.buckets, c.length, c.wantFirst)
 		}
 	}
 }
