@@ -10,8 +10,9 @@ import (
 	"precept/detect"
 )
 
-// linesWithInvalid returns lines with some invalid ones, one too long for parallel inspection, and one with an array.
-func linesWithInvalid(t *testing.T) string {
+// transcriptsWithFaults returns one transcript per line. Among the lines are invalid ones, a line too long for parallel
+// inspection, and an array.
+func transcriptsWithFaults(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
 	for n := range 60 {
@@ -29,11 +30,10 @@ func linesWithInvalid(t *testing.T) string {
 	return file.String()
 }
 
-// Parallel inspection keeps findings and faults in order.
-func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
-	in := linesWithInvalid(t)
-	inspectOn := func(n int) (findings []detect.Finding, fault string) {
-		err := detect.InspectOn(n, strings.NewReader(in), func(f detect.Finding) error {
+func TestParallelInspectKeepsOrder(t *testing.T) {
+	in := transcriptsWithFaults(t)
+	inspectOn := func(goroutines int) (findings []detect.Finding, fault string) {
+		err := detect.InspectOn(goroutines, strings.NewReader(in), func(f detect.Finding) error {
 			findings = append(findings, f)
 			return nil
 		})
@@ -54,10 +54,10 @@ func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	}
 }
 
-func TestCallbackErrorEndsParallelInspection(t *testing.T) {
+func TestParallelInspectEndsAtCallbackError(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
-	err := detect.InspectOn(4, strings.NewReader(linesWithInvalid(t)), func(detect.Finding) error {
+	err := detect.InspectOn(4, strings.NewReader(transcriptsWithFaults(t)), func(detect.Finding) error {
 		if n++; n == 20 {
 			return stop
 		}
@@ -68,8 +68,8 @@ func TestCallbackErrorEndsParallelInspection(t *testing.T) {
 	}
 }
 
-// The previous lines' findings are emitted before the panic.
-func TestPanicInParallelInspectionReachesTheCaller(t *testing.T) {
+// The caller gets the findings of earlier lines before the panic.
+func TestParallelInspectPanicReachesCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))
 	cause := detect.InspectWithPanic(raw, func(detect.Finding) error { n++; return nil })

@@ -14,7 +14,7 @@ type outcomeRule struct {
 
 func errorRule(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
-// An empty rule means that no rule found an outcome.
+// okRule expects a success. An empty rule means that no rule decided the outcome.
 func okRule(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
@@ -27,8 +27,8 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 	}
 }
 
-// A field in a data record is not an error.
-func TestJSONFailureFieldsAreErrors(t *testing.T) {
+// A data record, such as a failed payment, can have the same fields as an error and is not a failure.
+func TestClassifyReadsJSONFields(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
 		`{"success":false}`:                                 errorRule("json:success"),
 		`{"passed":3,"failed":2}`:                           okRule("json"),
@@ -127,9 +127,8 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// A JSON object read from a file is content, even with an error field, unless all keys are such as tools write in
-// results.
-func TestErrorFieldInAFileIsContent(t *testing.T) {
+// A file can contain an error field. Only an object that has no data fields is a tool's own error.
+func TestClassifyReadsJSONFromFiles(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorRule("json:error"),
 		`{"error":"x","price":3}`:             okRule(""),
@@ -149,7 +148,7 @@ func TestErrorFieldInAFileIsContent(t *testing.T) {
 	})
 }
 
-func TestEditorMessagesAreClassified(t *testing.T) {
+func TestClassifyReadsEditMessages(t *testing.T) {
 	checkOutcomes(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]outcomeRule{
 		"The file /a has been updated.":             okRule("edited"),
 		"The file /a has been edited successfully.": okRule("edited"),
@@ -192,7 +191,7 @@ func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	})
 }
 
-// Pages that only mention errors are not failures.
+// A page that only mentions an error is not a failure.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	checkOutcomes(t, "WebFetch", `{"url":"http://a"}`, map[string]outcomeRule{
 		"<html>\n<title>404 Not Found</title></html>":                                                 errorRule("page:http"),
@@ -251,9 +250,9 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// Without a user, opencode refuses calls with the words that it uses for a user's refusal. Such sessions offer the tool
-// "todowrite" without the tool "question", or have the task in quotes.
-func TestHeadlessRefusalIsNotASignal(t *testing.T) {
+// Without a terminal (opencode run), opencode itself refuses calls, in the same words as a user's refusal. Such a
+// session offers the tool "todowrite" without the tool "question", or has the task in quotes.
+func TestSignalsIgnoreHeadlessRefusals(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
 		withReason = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
@@ -295,7 +294,7 @@ func TestHeadlessRefusalIsNotASignal(t *testing.T) {
 	}
 }
 
-func TestErrorListIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
+func TestClassifyReadsErrorListsAndTestCounts(t *testing.T) {
 	checkOutcomes(t, "list_errors", `{"service":"web"}`, map[string]outcomeRule{
 		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okRule("json"),
 		`{"errors":[{"message":"boom"}]}`:                  errorRule("json:errors"),
@@ -308,7 +307,7 @@ func TestErrorListIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
 	})
 }
 
-func TestBoxedErrorIsAFailure(t *testing.T) {
+func TestClassifyReadsBoxedAndQuotedErrors(t *testing.T) {
 	checkOutcomes(t, "apply_infra", "{}", map[string]outcomeRule{
 		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorRule("text:error-first"),
 	})
@@ -318,8 +317,8 @@ func TestBoxedErrorIsAFailure(t *testing.T) {
 	})
 }
 
-// The text ends right after a word such as "running", and the search for such words must not read beyond the end.
-func TestResultEndingInActivityWordIsClassified(t *testing.T) {
+// The search for a word in -ing, such as "running", must not read beyond the end of the text.
+func TestResultCanEndWithActivityWord(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
 			t.Errorf("result %q: %d loops, want 0", result, got)
@@ -335,7 +334,7 @@ func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	}
 }
 
-// A benchmark prints different times, but the comparison ignores times, so the results are equal.
+// An agent repeats a benchmark for the times, which Loops ignores when it compares results.
 func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// The arguments are timeouts, limits, pages, cursors, options or search words, but not names, dates, ports or objects.
-func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
+// Calls that differ only in a timeout, limit, page, option or search word repeat each other. Calls with different
+// names, dates or ports do not.
+func TestLoopsIgnoreLimitsAndOptions(t *testing.T) {
 	callSteps := func(tool, result string, args ...string) (out []testStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
@@ -25,20 +26,20 @@ func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 		}
 		return out
 	}
-	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
+	const noSlots, failed = "No slots available", "no answer\n\nCommand exited with code 2"
 	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
-		"dates":                                {callSteps("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
-		"years":                                {callSteps("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
-		"names in an after key":                {callSteps("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
-		"names in a skip key":                  {callSteps("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
-		"different keys k":                     {callSteps("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"dates":                                {callSteps("check_availability", noSlots, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
+		"years":                                {callSteps("check_availability", noSlots, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
+		"names in the field after":             {callSteps("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
+		"names in the field skip":              {callSteps("find_room", noSlots, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
+		"different values of k":                {callSteps("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
 		"page names":                           {callSteps("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
-		"nan and infinity":                     {callSteps("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"NaN and infinity as pages":            {callSteps("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
 		"line contents":                        {callSteps("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
-		"tokens":                               {callSteps("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
+		"page tokens":                          {callSteps("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
 		"cursors":                              {callSteps("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
 		"limits as strings":                    {callSteps("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
 		"timeouts with units":                  {callSteps("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
@@ -52,7 +53,7 @@ func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 		"added options":                        {shellSteps(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
 		"different packages":                   {shellSteps(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
 		"looser patterns for one name":         {shellSteps("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
-		"grep spellings":                       {shellSteps("", "grep -rn 'lockCart' src/", "rg lockCart src", "grep -rni --include=*.ts lock_cart ./src"), true},
+		"one name in grep and rg spellings":    {shellSteps("", "grep -rn 'lockCart' src/", "rg lockCart src", "grep -rni --include=*.ts lock_cart ./src"), true},
 		"grep for different names":             {shellSteps("", "grep -rn lockCart src", "grep -rn freeCart src", "grep -rn dropCart src"), false},
 		"grep in different folders":            {shellSteps("", "grep -rn lockCart src", "grep -rn lockCart test", "grep -rn lockCart docs"), false},
 		"calls with an idempotency key":        {callSteps("open_gate", "Error: the motor is stuck", `{"gate":"n","idempotency_key":"k-81"}`, `{"gate":"n","idempotency_key":"k-82"}`, `{"gate":"n","idempotency_key":"k-83"}`), true},
@@ -62,7 +63,7 @@ func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 		"quoted name, added options":           {shellSteps(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
 		"added options with a value":           {shellSteps(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
 		"added flags":                          {callSteps("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
-		"extensions as patterns":               {callSteps("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
+		"patterns for extensions":              {callSteps("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
 		"test file extensions":                 {callSteps("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
 		"test file extensions for find":        {shellSteps("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
 		"patterns for one file name":           {callSteps("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
@@ -75,7 +76,7 @@ func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 		"scroll amounts":                       {callSteps("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
 		"added search words":                   {callSteps("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
 		"unrelated searches":                   {callSteps("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
-		"folders to search":                    {callSteps("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
+		"searches in different folders":        {callSteps("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
 		"added search options":                 {callSteps("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
 		"letter case and LIMIT in a statement": {callSteps("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
 		"three pages":                          {callSteps("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
@@ -88,8 +89,8 @@ func TestCallsWithDifferentBudgetsAreALoop(t *testing.T) {
 	}
 }
 
-// An agent may undo a fix once to see a test fail. The same edits are a loop if no test runs between them, if the test
-// fails in the same way each time, or if the agent undoes the fix a second time.
+// An agent can undo a fix once to see a test fail. Without such a test, with the same failure each time, or after a
+// second undo, the edits are a loop.
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")

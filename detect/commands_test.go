@@ -16,7 +16,8 @@ func shellArgs(command string) string {
 	return string(b)
 }
 
-func TestReadCommandOutputIsContent(t *testing.T) {
+// The text "error: boom" is content from a read-only command, and a failure of any other command.
+func TestClassifyKnowsReadOnlyCommands(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
 		"/bin/ls -la":                   true,
@@ -136,7 +137,7 @@ func TestReadCommandOutputIsContent(t *testing.T) {
 	}
 }
 
-func TestWriteOptionIsNotReadOnly(t *testing.T) {
+func TestClassifyKnowsWriteOptions(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"sed -Ei s/a/b/ a":                           false,
 		"sed -ri s/a/b/ a":                           false,
@@ -234,20 +235,21 @@ func TestWriteOptionIsNotReadOnly(t *testing.T) {
 	}
 }
 
-// With -exec, a find command may start a second one.
-func TestNestedSearchesTakeLinearTime(t *testing.T) {
+// A find command can start another find command with -exec.
+func TestNestedFindTakesLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
 	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("300 nested commands find took %s, want less than 5 s", d)
+		t.Errorf("300 nested find commands took %s, want less than 5 s", d)
 	}
 }
 
-// A program's similar output is not read as an exit code.
-func TestHarnessExitCodeIsParsed(t *testing.T) {
+// A harness, the program that runs an agent, adds the exit code to a command's output. Similar words that the command
+// itself printed are not an exit code.
+func TestClassifyReadsHarnessExitCode(t *testing.T) {
 	for name, tc := range map[string]struct {
-		form  string
-		found bool // whether the exit code is read
+		format string
+		found  bool // whether Classify reads the exit code
 	}{
 		"codex": {
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1",
@@ -278,15 +280,15 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"a returncode tag": {
 			"<returncode>%d</returncode>\n<output>\nstep 1\n</output>", true,
 		},
-		"a returncode tag without its end": {"<returncode>%d\n<output>\nstep 1\n</output>", false},
-		"title case at the end":            {"step 1\nExit Code: %d", true},
-		"gptme":                            {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
-		"a script":                         {"step 1\nScript exited with code %d", true},
-		"lower case":                       {"exit code %d\nstep 1", true},
-		"swe-agent":                        {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
-		"nanocoder":                        {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
-		"between brackets":                 {"step 1\n[exit_code=%d]", true},
-		"a status":                         {"step 1\nExited with status %d", true},
+		"an unclosed returncode tag": {"<returncode>%d\n<output>\nstep 1\n</output>", false},
+		"title case at the end":      {"step 1\nExit Code: %d", true},
+		"gptme":                      {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
+		"a script":                   {"step 1\nScript exited with code %d", true},
+		"lower case":                 {"exit code %d\nstep 1", true},
+		"swe-agent":                  {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
+		"nanocoder":                  {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
+		"between brackets":           {"step 1\n[exit_code=%d]", true},
+		"a status":                   {"step 1\nExited with status %d", true},
 		"an exit_code tag": {
 			"<exit_code>%d</exit_code>\n<stdout>\nstep 1\n</stdout>\n<stderr></stderr>", true,
 		},
@@ -303,7 +305,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"a count":                  {"step 1\nexit codes seen: %d", false},
 		"amid the output":          {"step 1\nExit code: %d\nstep 2", false},
 		"before the output":        {"Output:\nExit code: %d\nstep 2", false},
-		"before a further word":    {"step 1\nCommand exited with code %d today", false},
+		"before another word":      {"step 1\nCommand exited with code %d today", false},
 		"before thirteen lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},
@@ -312,7 +314,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		},
 	} {
 		for _, code := range []int{0, 1, 3, 255} {
-			text := strings.ReplaceAll(tc.form, "%d", fmt.Sprint(code))
+			text := strings.ReplaceAll(tc.format, "%d", fmt.Sprint(code))
 			got := detect.Classify("bash", shellArgs("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
 			if tc.found {
@@ -328,7 +330,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 	}
 }
 
-// An error line or exit code 2 means an error.
+// With an error line or exit code 2, the search failed.
 func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
@@ -346,8 +348,9 @@ func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	}
 }
 
-// A command that did not run, was interrupted or is still running gives no feedback.
-func TestVerificationExitCodesAreFeedback(t *testing.T) {
+// A verification is a test, a lint or a build. A command that did not run, was interrupted or is still running gives no
+// feedback.
+func TestSignalsReadVerificationExitCode(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
 		"python -m pytest":                 "test",
@@ -429,7 +432,7 @@ func TestVerificationExitCodesAreFeedback(t *testing.T) {
 	}
 }
 
-func TestPipedVerificationIsClassifiedByItsOutput(t *testing.T) {
+func TestSignalsReadPipedVerificationOutput(t *testing.T) {
 	for _, tc := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
 		{"pytest | tail -3", "==== 1 failed, 3 passed in 0.1s ====", "rejection"},
@@ -454,7 +457,7 @@ func TestPipedVerificationIsClassifiedByItsOutput(t *testing.T) {
 	}
 }
 
-func TestHarnessWrappersAreRemoved(t *testing.T) {
+func TestClassifyRemovesHarnessWrappers(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{
 		`# var_3 = "Error: no such row"`:                                detect.Error,

@@ -54,7 +54,7 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	})
 }
 
-func TestFailureSignatureIsStable(t *testing.T) {
+func TestSignatureIgnoresTheFrame(t *testing.T) {
 	forEachOutput(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if headline := detect.Headline(text); signature == "" || headline == "" {
@@ -62,7 +62,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {
-			t.Errorf("%s: Signature in a frame = %[3]q, want %[2]q as without a frame", command, signature, got)
+			t.Errorf("%s: Signature in a frame = %[3]q, want %[2]q, as without a frame", command, signature, got)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	}
 }
 
-// Go prints a heading such as "# shop/cart" before compile errors. Without the heading, an error line is content.
+// Go prints a heading such as "# shop/cart" before compile errors. Without this heading, the program printed the line.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -99,7 +99,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
+// Inspect reads the whole transcript. Loops reads each request of the session.
 func TestInspectAndLoopsAgreeOnCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)

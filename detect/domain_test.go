@@ -7,7 +7,8 @@ import (
 	"precept/detect"
 )
 
-// A tool that changes records fails if nothing was done, and a lookup fails if no object was found.
+// A domain tool belongs to an application, such as a booking system. A tool that changes a record fails if the record
+// stays the same. A lookup fails if the object does not exist.
 func TestDomainToolResultsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -89,7 +90,7 @@ func TestDomainToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
+func TestAnswerAboutAnErrorIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
 	if got := detect.Classify("look_up_error_code", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
@@ -100,7 +101,7 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	}
 }
 
-// A failure before a successful retry is not an error.
+// After a successful retry, the earlier failure does not count.
 func TestFailureAfterProgressLinesIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -119,7 +120,7 @@ func TestFailureAfterProgressLinesIsFound(t *testing.T) {
 	}
 }
 
-// A timeout message may also advise to start servers in the background.
+// A hint about background servers must not turn a timeout into a command that still runs.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

@@ -10,8 +10,9 @@ import (
 	"precept/detect"
 )
 
-// A command that the script builds while it runs is not read.
-func TestCommandsAreReadFromStringLiterals(t *testing.T) {
+// Exit code 1 is a failure of make, but only means no match for grep. Classify cannot read a command that the script
+// builds at run time.
+func TestClassifyReadsCommandsInScripts(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
 		`tools.exec_command({'cmd': 'grep -n x a.go'})`:                          detect.OK,
@@ -43,7 +44,8 @@ func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	}
 }
 
-func TestCommandIsReadFromStringsAndLists(t *testing.T) {
+// Exit code 1 is a failure of make, but only means no match for grep, diff and test.
+func TestClassifyReadsCommandArguments(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
 		`{"cmd":["grep","-n","x","a.go"]}`:                          detect.OK,
@@ -69,7 +71,7 @@ func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	}
 }
 
-// The same text, read from a file, is content.
+// The same text in a file is content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -125,7 +127,7 @@ func TestRefusalNamesRefuser(t *testing.T) {
 	}
 }
 
-// A successful edit may show a change with any text.
+// A successful edit can show a change with any text below the first line.
 func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
@@ -194,10 +196,10 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("err = %v, want the eleventh fault not described", err)
+		t.Errorf("err = %v, want no description for the eleventh fault, bad-10", err)
 	}
 	for name, in := range map[string]string{
-		"nothing": "", "white space": " \n\t", "truncated array": "[" + good + ",{", "array without a comma": "[" + good + " 3]", "truncated line": good + "\n{", "plain text": "hello",
+		"empty input": "", "white space": " \n\t", "truncated array": "[" + good + ",{", "array without a comma": "[" + good + " 3]", "truncated line": good + "\n{", "plain text": "hello",
 	} {
 		if _, err := inspect(t, in); err == nil {
 			t.Errorf("%s: err = nil, want an error", name)

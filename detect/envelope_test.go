@@ -14,12 +14,12 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			"json:http",
 		},
 		{
-			"status as text", "news", `{}`,
+			"status in a nested string", "news", `{}`,
 			`{"error":"","response":"{\"status\":\"403\",\"msg\":\"Key required\"}"}`, 0,
 			detect.Error, "json:http",
 		},
 		{
-			"Python literal", "track", `{}`,
+			"Python literal in a string", "track", `{}`,
 			`{"error": "", "response": "{'success': False, 'message': 'nothing there'}"}`, 0,
 			detect.Error, "json:success",
 		},
@@ -28,11 +28,11 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			"json:message",
 		},
 		{
-			"message alone, nested", "movies", `{}`,
+			"only a nested message", "movies", `{}`,
 			`{"error":"","response":"{'message': 'page must be a number: two'}"}`, 0, detect.Error,
 			"json:message",
 		},
-		{"message alone, a success", "movies", `{}`, `{"message":"Order created"}`, 0, detect.OK, ""},
+		{"only a message about a success", "movies", `{}`, `{"message":"Order created"}`, 0, detect.OK, ""},
 		{"success false", "pay", `{}`, `{"success":false}`, 0, detect.Error, "json:success"},
 		{
 			"error object", "pay", `{}`, `{"error":{"code":7,"message":"declined"}}`, 0,
@@ -79,12 +79,12 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "text:error-first",
 		},
 		{
-			"could-not sentence", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
+			"sentence with could not", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
 			detect.Error, "text:unable",
 		},
 		{"exception name", "run", `{}`, "KeyError: 'price'", 0, detect.Error, "text:"},
 		{
-			"page 404", "FileReader", `{"request":"open it"}`,
+			"page with the title Error 404", "FileReader", `{"request":"open it"}`,
 			"Address: file:///srv/a.pdf\nTitle: Error 404\nViewport: 1\n## Error 404\n\nFile not found",
 			0, detect.Error, "page:",
 		},
@@ -131,7 +131,7 @@ func TestHarnessRefusalsNameTheRefuser(t *testing.T) {
 	for _, tc := range []struct {
 		text string
 		flag int8
-		by   detect.Refuser
+		want detect.Refuser
 	}{
 		{
 			"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse tabs",
@@ -190,8 +190,8 @@ func TestHarnessRefusalsNameTheRefuser(t *testing.T) {
 		{"Permission to use Bash with command rm has been denied.", 1, detect.PolicyRefuser},
 	} {
 		got := detect.Classify("bash", deployArgs, tc.text, tc.flag)
-		if got.Outcome != detect.Refusal || got.Refuser != tc.by {
-			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", tc.text, got.Outcome, got.Refuser, got.Rule, tc.by)
+		if got.Outcome != detect.Refusal || got.Refuser != tc.want {
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", tc.text, got.Outcome, got.Refuser, got.Rule, tc.want)
 		}
 	}
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {

@@ -73,7 +73,6 @@ func (t *confusionMatrix) add(truth, guess bool) {
 func (t *confusionMatrix) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
 func (t *confusionMatrix) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
-// The precision must be at least .97 and the recall .93.
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()
 	var c confusionMatrix
@@ -87,7 +86,7 @@ func evalErrors(t *testing.T, dir string) {
 			t.Logf("%s %s %d: want %s, got %s (%s): %.80q", r.Source, r.ID, r.Index, r.Label, v.Outcome, v.Rule, r.Text)
 		}
 	}
-	t.Logf("tool errors: P %.3f R %.3f %+v", c.precision(), c.recall(), c)
+	t.Logf("tool errors: precision %.3f, recall %.3f, %+v", c.precision(), c.recall(), c)
 	if c.precision() < .97 || c.recall() < .93 {
 		t.Errorf("tool errors: precision %.3f, recall %.3f, want at least .97 and .93", c.precision(), c.recall())
 	}
@@ -100,17 +99,17 @@ func evalLoops(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
-	type place struct {
+	type resultKey struct {
 		source, id string
 		index      int
 	}
-	rules, lists := map[place]string{}, map[[2]string]bool{}
+	rules, inspected := map[resultKey]string{}, map[[2]string]bool{}
 	results := 0
 	err = detect.Inspect(f, func(x detect.Finding) error {
-		lists[[2]string{x.Source, x.ID}] = true
+		inspected[[2]string{x.Source, x.ID}] = true
 		switch x.Kind {
 		case detect.KindLoop:
-			rules[place{x.Source, x.ID, x.Index}] = x.Rule
+			rules[resultKey{x.Source, x.ID, x.Index}] = x.Rule
 		case detect.KindResult:
 			results++
 		}
@@ -121,12 +120,12 @@ func evalLoops(t *testing.T, dir string) {
 	}
 	var c confusionMatrix
 	for _, r := range readRows(t, dir, "loops.jsonl") {
-		if r.Label == "borderline" || !lists[[2]string{r.Source, r.ID}] {
+		if r.Label == "borderline" || !inspected[[2]string{r.Source, r.ID}] {
 			continue
 		}
 		rule := ""
 		for _, i := range r.Steps[1:] {
-			if finding, ok := rules[place{r.Source, r.ID, i}]; ok {
+			if finding, ok := rules[resultKey{r.Source, r.ID, i}]; ok {
 				rule = finding
 			}
 		}
@@ -135,7 +134,7 @@ func evalLoops(t *testing.T, dir string) {
 			t.Logf("%s %s %v: %s, rule %q", r.Source, r.ID, r.Steps, r.Label, rule)
 		}
 	}
-	t.Logf("loops: P %.3f R %.3f %+v; %d loops in %d results", c.precision(), c.recall(), c, len(rules), results)
+	t.Logf("loops: precision %.3f, recall %.3f, %+v; %d loops in %d results", c.precision(), c.recall(), c, len(rules), results)
 	if c.precision() < .97 || c.recall() < .85 {
 		t.Errorf("loops: precision %.3f, recall %.3f, want at least .97 and .85", c.precision(), c.recall())
 	}
@@ -143,15 +142,15 @@ func evalLoops(t *testing.T, dir string) {
 
 func evalFeedback(t *testing.T, dir string) {
 	t.Helper()
-	type tallies struct{ negative, positive confusionMatrix }
-	byUser := map[string]*tallies{}
+	type scores struct{ negative, positive confusionMatrix }
+	byUser := map[string]*scores{}
 	for _, r := range readRows(t, dir, "feedback.jsonl") {
 		if r.Ambiguous {
 			continue
 		}
 		s := byUser[r.User]
 		if s == nil {
-			s = &tallies{}
+			s = &scores{}
 			byUser[r.User] = s
 		}
 		got := detect.ClassifyTurn(r.Text, r.Text, r.Previous).Feeling
@@ -159,7 +158,7 @@ func evalFeedback(t *testing.T, dir string) {
 		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == detect.Approval || got == detect.Thanks)
 	}
 	for user, s := range byUser {
-		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", user, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
+		t.Logf("%s: negative: precision %.3f, recall %.3f; positive: precision %.3f, recall %.3f", user, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
 		if s.negative.precision() < .75 || s.negative.recall() < .5 {
 			t.Errorf("%s: negative turns: precision %.3f, recall %.3f, want at least .75 and .5", user, s.negative.precision(), s.negative.recall())
 		}

@@ -13,18 +13,18 @@ const (
 	MaxSignature    = maxSignature
 )
 
-// Calls or results with the same hash count as equal.
+// Loops treats calls or results with the same hash as equal.
 var (
 	CallIdentity = callIdentity
 	ResultHash   = hashResult
 )
 
-// EndLinesHash returns a hash of the result's first two and last four lines, or 0 for a result that it does not read,
-// such as a long one.
+// EndLinesHash returns a hash of the result's first two and last four lines. The hash is 0 if EndLinesHash does not
+// read the result, for example because of the length.
 func EndLinesHash(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// CountFullReads searches for loops. It returns for how many earlier results the search read the whole text to hash it,
-// and for how many it looked for the lines about the failure.
+// CountFullReads searches for loops. It counts the earlier results that the search hashed in full, and the results in
+// which the search looked for the lines about the failure.
 func CountFullReads(req *wire.Request) (hashed, searchedForFailure int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()
@@ -41,8 +41,8 @@ func CountFullReads(req *wire.Request) (hashed, searchedForFailure int) {
 	return hashed, searchedForFailure
 }
 
-// Verification returns the kind of a test, lint or build and whether it passed. ok is false for other calls and for
-// runs without a known outcome.
+// Verification returns the kind of a verification (test, lint or build) and whether the verification passed. ok is
+// false for other calls and for runs without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := compiledPhrases()
 	call := p.analyseCall(tool, args)

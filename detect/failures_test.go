@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// The results have no exit code, or a pipe or other text hides the code.
+// Without an exit code, or with the exit code of a different command in a pipe, only the output shows the failure.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{
@@ -62,7 +62,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			"grep: carts.go: No such file or directory", 0, detect.Error, "text:shell",
 		},
 		{
-			"grep that find runs", "bash", command("find . -name c.go -exec grep total {} +"),
+			"grep run by find", "bash", command("find . -name c.go -exec grep total {} +"),
 			"grep: ./c.go: Permission denied", 0, detect.Error, "text:shell",
 		},
 		{
@@ -93,7 +93,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			"# shop/cart\ncart/cart.go:9:2: undefined: total", 0, detect.Error, "text:go-build",
 		},
 		{
-			"git", "bash", command("git push origin main"),
+			"rejected git push", "bash", command("git push origin main"),
 			"To example.org:shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'example.org:shop.git'",
 			0, detect.Error, "text:",
 		},
@@ -107,7 +107,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			"Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout",
 		},
 		{
-			"a JSON result and a harness note", "terminal", command("sh b.sh"),
+			"a JSON result with a harness note", "terminal", command("sh b.sh"),
 			`{"output": "no rule", "exit_code": 3, "error": null}` + "\n\n[Tool loop warning: it has failed 2 times]",
 			0, detect.Error, "",
 		},
@@ -143,7 +143,7 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"source by sed", "bash", command("sed -n 1,5p cart.go"),
+			"source printed by sed", "bash", command("sed -n 1,5p cart.go"),
 			"if err != nil {\n\treturn fmt.Errorf(\\\"error: %w\\\", err)\n}\npanic: not reached",
 			0, detect.OK, "",
 		},
@@ -174,12 +174,12 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"test names", "bash", command("go test -v ./..."),
+			"error words in test names", "bash", command("go test -v ./..."),
 			"=== RUN   TestErrorIsReported\n--- PASS: TestErrorIsReported (0.00s)\n=== RUN   TestFailedLogin\n--- PASS: TestFailedLogin (0.00s)\nPASS\nok  \tshop/cart\t0.003s",
 			0, detect.OK, "",
 		},
 		{
-			"pytest passes", "bash", command("pytest"),
+			"an error logged by a passing pytest", "bash", command("pytest"),
 			"tests/test_errors.py::test_error PASSED\nERROR    root:cart.py:9 boom\n===== 8 passed, 1 warning in 0.31s =====",
 			0, detect.OK, "",
 		},
@@ -205,7 +205,7 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 			"search without matches", "Grep", `{"pattern":"total"}`, "No matches found", 0,
 			detect.OK, "",
 		},
-		{"no results", "search_flights", `{"from":"AAA"}`, "[]", 0, detect.OK, ""},
+		{"an empty list", "search_flights", `{"from":"AAA"}`, "[]", 0, detect.OK, ""},
 		{
 			"pending order record", "get_order", `{"id":"7"}`,
 			`{"id":"7","status":"pending","items":[{"name":"lamp","error":null}]}`, 0, detect.OK,
@@ -247,7 +247,7 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 			detect.OK, "",
 		},
 		{
-			"pip warns", "bash", command("pip install flask"),
+			"a warning by pip", "bash", command("pip install flask"),
 			"Collecting flask\nSuccessfully installed flask-3.0\nWARNING: Running pip as the root user",
 			0, detect.OK, "",
 		},

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/detect"
+	"precept/internal/wire"
 )
 
 func inspect(tb testing.TB, in string) ([]detect.Finding, error) {
@@ -42,7 +43,7 @@ var sampleSession = []testStep{ //nolint:gochecknoglobals // immutable
 	),
 }
 
-func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
+func TestInspectAcceptsEveryFormat(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
 		for _, f := range fs {
@@ -59,8 +60,8 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 		"messages":          transcript("messages", messages(sampleSession)),
 		"responses":         transcript("input", responses(sampleSession)),
 		"responses as list": transcript("messages", responses(sampleSession)),
-		"bare list":         mustJSON(t, chat(sampleSession)),
-		"array with one":    "[" + transcript("messages", chat(sampleSession)) + "]",
+		"list of messages":  mustJSON(t, chat(sampleSession)),
+		"array of sessions": "[" + transcript("messages", chat(sampleSession)) + "]",
 		"lines":             "\xef\xbb\xbf\n" + transcript("messages", chat(sampleSession)) + "\n",
 		"request body": mustJSON(
 			t, obj{"model": "m", "tools": []any{}, "messages": chat(sampleSession)},
@@ -80,7 +81,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 	}
 }
 
-func TestFindingsHaveTheMessageIndex(t *testing.T) {
+func TestInspectFindingsHaveMessageIndex(t *testing.T) {
 	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(sampleSession)...)
 	got, err := inspect(t, mustJSON(t, obj{"source": "a", "id": 3, "messages": list}))
 	if err != nil {
@@ -100,8 +101,8 @@ func TestFindingsHaveTheMessageIndex(t *testing.T) {
 func TestInspectReportsInvalidInput(t *testing.T) {
 	good := mustJSON(t, obj{"id": "g", "messages": chat(sampleSession)})
 	for name, tc := range map[string]struct {
-		in    string
-		found bool
+		in       string
+		hasValid bool // whether Inspect emits findings
 	}{
 		"white space":                      {" \n", false},
 		"not JSON":                         {"hello", false},
@@ -115,24 +116,24 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 		"array without a comma":            {"[" + good + good + "]", true},
 	} {
 		got, err := inspect(t, tc.in)
-		if err == nil || (len(got) > 0) != tc.found {
-			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, tc.found)
+		if err == nil || (len(got) > 0) != tc.hasValid {
+			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, tc.hasValid)
 		}
 	}
 	stop := errors.New("stop")
 	n := 0
 	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("emit returns an error: err = %v after %d findings, want %v after 1", err, n, stop)
+		t.Errorf("callback that returns an error: err = %v after %d findings, want %v after 1", err, n, stop)
 	}
 }
 
-// Inspect reads the whole transcript, and Loops reads the requests that made the transcript, one after another.
+// Inspect reads the whole transcript. Loops reads each request of the session.
 func TestInspectAndLoopsAgreeOnItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
 		var want []int
-		for _, i := range replay(t, 0, s) {
+		for _, i := range replay(t, wire.Chat, s) {
 			want = append(want, 2+2*i-userTurnsBefore(s, i))
 		}
 		got, err := inspect(t, mustJSON(t, obj{"messages": chat(s)}))
@@ -188,7 +189,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// PRECEPT_UPDATE=1 writes the file under testdata.
+// checkGolden compares got with a file in testdata, which PRECEPT_UPDATE=1 rewrites.
 func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -209,7 +210,7 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 }
 
-// A loop's explanation names the earlier result.
+// The explanation of a loop names the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]testStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -240,7 +241,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 }
 
-// A round is a command, its output and a user turn.
+// longTranscript returns a transcript in which each round is a command, the output and a user turn.
 func longTranscript(rounds int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
@@ -283,7 +284,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	}
 }
 
-// Bytes per input byte.
+// Limits in bytes per input byte.
 const (
 	maxAllocated = 16.0
 	maxHeld      = 2.9

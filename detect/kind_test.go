@@ -94,9 +94,8 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	}
 }
 
-// A line that names a cause, such as a missing header file, does not get the general kind for its wording, such as
-// "No such file".
-func TestGeneralKindsAreLeftOut(t *testing.T) {
+// A line that names a cause, such as a missing header file, does not also get the general kind for "No such file".
+func TestKindsOmitsGeneralKinds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{
 		"env: 'node': No such file or directory":                             {"command-not-found"},
@@ -114,7 +113,7 @@ func TestGeneralKindsAreLeftOut(t *testing.T) {
 	}
 }
 
-// The cases are successes that mention an error, and quoted errors from a different command.
+// A success can mention an error, and a failure can quote an error from a different command.
 func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{
@@ -140,7 +139,7 @@ func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	}
 }
 
-func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
+func TestKindsSearchIsLimited(t *testing.T) {
 	t.Parallel()
 	failed := Judgement{Outcome: Error, Rule: "flag"}
 	filler := strings.Repeat("all is well here\n", 100_000)
@@ -160,8 +159,8 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	}
 }
 
-// Empty fields also take a step. An exit code's kind is found even if no steps are left.
-func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
+// Even an empty field takes a step. The exit code gives a kind without a search.
+func TestKindsSearchCountsLinesAndFields(t *testing.T) {
 	t.Parallel()
 	var empty, numbers strings.Builder
 	for i := range 60_000 {
@@ -184,7 +183,7 @@ func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	}
 }
 
-func TestNearestKindFindsAMisspelledKind(t *testing.T) {
+func TestNearestKindCorrectsSpelling(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
 		if got, known := NearestKind(name); got != want || known {
@@ -196,7 +195,7 @@ func TestNearestKindFindsAMisspelledKind(t *testing.T) {
 	}
 }
 
-func TestLessonsDocListsAllKinds(t *testing.T) {
+func TestLessonsPageListsAllKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/LESSONS.md")
 	if err != nil {

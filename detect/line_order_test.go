@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A shell mixes standard output and standard error, so equal failures may have a different line order. In a success, a
-// different order may be what the agent wanted, such as a sorted listing.
+// A shell mixes standard output and standard error in any order. In a success, a new line order can be the result that
+// the agent wanted, such as a sorted listing.
 func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
 	for _, tc := range []struct {
@@ -34,11 +34,11 @@ func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 		}
 		for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
 			if got := replay(t, d, steps); !slices.Equal(got, want) {
-				t.Errorf("%s: got loops at %v, want %v", tc.name, got, want)
+				t.Errorf("%s: got loops at steps %v, want %v", tc.name, got, want)
 			}
 		}
 		if got := replayFromCheckpoints(t, steps); !slices.Equal(got, want) {
-			t.Errorf("%s, without history: got loops at %v, want %v", tc.name, got, want)
+			t.Errorf("%s, requests without history: got loops at steps %v, want %v", tc.name, got, want)
 		}
 	}
 }
@@ -51,6 +51,6 @@ func TestLongFailureIgnoresLineOrder(t *testing.T) {
 	second := strings.Join(lines, "\n")
 	const failed = "\nerror: build failed\n<exited with exit code 2>"
 	if got := countLoops(t, bash("make", first+failed), bash("make", second+failed)); got != 1 {
-		t.Errorf("got %d loops, want 1", got)
+		t.Errorf("failure with reordered lines: got %d loops, want 1", got)
 	}
 }

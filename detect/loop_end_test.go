@@ -21,8 +21,8 @@ func countLoops(t *testing.T, steps ...testStep) (n int) {
 	return n
 }
 
-// The verb in the tool's name decides whether a call changes something. A call that reads or fails does not end the
-// loop.
+// The verb in the tool's name shows whether a call changes something. A call that only reads, or that fails, does not
+// end the loop.
 func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	failing := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
@@ -96,8 +96,8 @@ func TestFileChangingCommandEndsALoop(t *testing.T) {
 	}
 }
 
-// A tool that reads, searches or plans does not end the loop.
-func TestEditingOrPageToolEndsALoop(t *testing.T) {
+// A tool that only reads, searches or plans does not end the loop.
+func TestEditOrBrowserToolEndsALoop(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string
 		changes    bool
@@ -125,7 +125,8 @@ func TestEditingOrPageToolEndsALoop(t *testing.T) {
 	}
 }
 
-// A failing API call stays a loop, unless the user reports a change or asks for a retry, or the failure is transient.
+// A failed API call is still a loop if the user neither reports a change nor asks for a retry, and the failure is not
+// transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A request with 2,100 calls reaches the limit.
+// A request with 2,100 calls reaches the limit for compared steps.
 func TestSearchForLoopsIsLimited(t *testing.T) {
 	const files, rounds = 700, 3
 	msgs := []any{obj{"role": "user", "content": "do the task"}}

@@ -15,8 +15,8 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// The field want holds the indices of steps with a loop.
-func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
+// The field want has the indices of the steps at which Loops reports a loop.
+func TestLoopsReportsRepeatedSteps(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) testStep {
 		if succeeds {
@@ -144,8 +144,8 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		{"a building deployment", repeatSteps(7, call("get_deployment", `{"n":3}`, `{"state":"BUILDING","url":"x.app"}`)), nil},
 		{"an upload", repeatSteps(7, bash("cat state", "Uploading...")), nil},
 		{"a worker that is compiling", repeatSteps(7, call("get_worker", `{"n":3}`, "The worker is compiling the cart.")), nil},
-		{"a missing worker", repeatSteps(5, call("get_worker", `{"n":3}`, `{"state":"missing"}`)), []int{4}},
-		{"a list of things", repeatSteps(5, call("get_list", `{"n":3}`, "Things for pricing a cart")), []int{4}},
+		{"a worker in no waiting state", repeatSteps(5, call("get_worker", `{"n":3}`, `{"state":"missing"}`)), []int{4}},
+		{"words in -ing without an activity", repeatSteps(5, call("get_list", `{"n":3}`, "Things for pricing a cart")), []int{4}},
 		{
 			"a finished job", repeatSteps(5, call("get_job", `{"n":3}`, `{"status":"done"}`)),
 			[]int{4},
@@ -161,7 +161,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]int{4},
 		},
 		{
-			"pages",
+			"three different pages",
 			[]testStep{
 				call("next_page", `{}`, "page 2"), call("next_page", `{}`, "page 3"),
 				call("next_page", `{}`, "page 4"),
@@ -329,8 +329,8 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		{"status 425, then a user turn", []testStep{bookingStatus(425), userTurn("and now?"), bookingStatus(425)}, nil},
 		{"status 429, then a user turn", []testStep{bookingStatus(429), userTurn("and now?"), bookingStatus(429)}, nil},
 		{"status 500, then a user turn", []testStep{bookingStatus(500), userTurn("and now?"), bookingStatus(500)}, nil},
-		{"works, then fails", []testStep{bash("t", "ok\n<exit code 0>"), failedBash("t")}, nil},
-		{"fails, works, fails", []testStep{failedBash("t"), bash("t", "all well"), failedBash("t")}, nil},
+		{"a success, then a failure", []testStep{bash("t", "ok\n<exit code 0>"), failedBash("t")}, nil},
+		{"a success between two failures", []testStep{failedBash("t"), bash("t", "all well"), failedBash("t")}, nil},
 		{
 			"an API error, then a user turn that reports no change",
 			[]testStep{roomTaken, userTurn("yes, please go on with it"), roomTaken},
@@ -367,8 +367,8 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	}
 }
 
-// A loop gets a second warning only if the same calls go on after the first. After a change, a user turn or different
-// calls, a loop gets a first warning.
+// A second warning means that the agent repeated the same calls after the first warning. After a change, a user turn or
+// different calls, a loop is new.
 func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -402,7 +402,7 @@ func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 }
 
 // Loops and LoopsSince read the labelled sessions in testdata/loops.jsonl.
-func TestLoopsAreFoundOnlyInSessionsLabelledLoop(t *testing.T) {
+func TestLoopsFindsOnlyLabelledLoops(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {
 			Label, Name string

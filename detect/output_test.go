@@ -11,19 +11,19 @@ import (
 // A pipe hides the exit code, so only the output counts.
 const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-type decisiveLine int
+// evidence is what a line says about the outcome.
+type evidence int
 
 const (
-	none           decisiveLine = iota
-	errorMessage                // a failure if among the last lines
-	failureSummary              // a failed tool's summary: a failure in any line, unless a success follows
+	none           evidence = iota
+	errorMessage            // a failure if among the last lines
+	failureSummary          // a failed tool's summary; a failure in any line, unless a success follows
 )
 
-// A failed tool's summary is a failure even amid the output.
-func TestErrorLineIsAFailure(t *testing.T) {
+func TestClassifyReadsErrorLines(t *testing.T) {
 	for _, tc := range []struct {
 		line     string
-		evidence decisiveLine
+		evidence evidence
 		rule     string
 	}{
 		{"npm ERR! code ELIFECYCLE", failureSummary, "npm"},
@@ -215,8 +215,8 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		if (got.Outcome == detect.OK) != isSuccess {
 			t.Errorf("an error before %q: got outcome %s (rule %q), want ok = %t", line, got.Outcome, got.Rule, isSuccess)
 		}
-		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).ReportsSuccess; sure != isSuccess {
-			t.Errorf("last line %q: ReportsSuccess = %v, want %v", line, sure, isSuccess)
+		if got := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).ReportsSuccess; got != isSuccess {
+			t.Errorf("last line %q: ReportsSuccess = %v, want %v", line, got, isSuccess)
 		}
 	}
 }
@@ -251,10 +251,10 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 		isFailure bool
 	}{
 		"a diff":                      {"diff --git a/x b/x\n-a\n+b\nerror: boom", false},
-		"a hunk":                      {"@@ -1 +1 @@\n-a\n+b\nerror: boom", false},
+		"a diff hunk":                 {"@@ -1 +1 @@\n-a\n+b\nerror: boom", false},
 		"numbered by cat":             {"1\ta\n2\tb\n3\tc\nerror: boom", false},
 		"numbered by grep":            {"1:a\n2-b\n3:c\nerror: boom", false},
-		"numbered by arrow":           {"1→a\n2→b\n3→c\nerror: boom", false},
+		"numbered with arrows":        {"1→a\n2→b\n3→c\nerror: boom", false},
 		"two of three lines numbered": {"1:a\n2:b\nc\nerror: boom", true},
 		"one line numbered":           {"1:a\nerror: boom", true},
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
@@ -265,7 +265,7 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 	}
 }
 
-func TestShellErrorsInHalfTheLinesAreAFailure(t *testing.T) {
+func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	const shellError = "ls: cannot access 'x': No such file or directory\n"
 	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
@@ -275,7 +275,7 @@ func TestShellErrorsInHalfTheLinesAreAFailure(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
+func TestTimeoutIsFoundInFirstOrLastLine(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
 		"Collecting flask\n<Command timed out after 120s>":                 "text:timeout",

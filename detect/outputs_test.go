@@ -21,12 +21,12 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// forEachOutput calls fn with each command and output in a file such as fine.txt: a line with "$ " and the command, the
-// output, and a line with "=".
-func forEachOutput(t *testing.T, file string, fn func(command, args, text string)) (n int) {
+// forEachOutput calls fn with each command and output in the text of a file such as fine.txt. An entry is a line with
+// "$ " and the command, the output, and a line with "=".
+func forEachOutput(t *testing.T, entries string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
-	for line := range strings.Lines(file) {
+	for line := range strings.Lines(entries) {
 		switch {
 		case strings.HasPrefix(line, "$ ") && command == "":
 			command, text = strings.TrimSpace(line[2:]), ""
@@ -91,8 +91,8 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-// The results in testdata/harness.tsv have no error flag: timeouts, exit codes in frames and in JSON, failures after
-// progress lines, and content that looks like a failure.
+// The results in testdata/harness.tsv have no error flag. Among the results are timeouts, exit codes in frames, and
+// content that looks like a failure. The command x means that the tool is not a shell.
 func TestHarnessResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(harnessResults) {

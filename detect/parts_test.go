@@ -9,45 +9,55 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestShellCommandsAreClassified(t *testing.T) {
+func TestAnalyseShell(t *testing.T) {
 	for _, tc := range []struct {
-		cmd                     string
-		readOnly, masked, waits bool
+		cmd  string
+		want string // properties: "read-only", "masked" (a pipe or list hides the exit code), "waits"
 	}{
-		{"ls -la", true, false, false},
-		{"cat a | grep x | wc -l", true, true, false},
-		{"cd /srv && git status --short", true, false, false},
-		{"git -C /srv log -3", true, false, false},
-		{"git checkout main", false, false, false},
-		{"find . -name '*.go'", true, false, false},
-		{"find . -name '*.o' -delete", false, false, false},
-		{"sed -n 1,9p a", true, false, false},
-		{"sed -i s/a/b/ a", false, false, false},
-		{"echo hi > a", false, false, false},
-		{"echo '> a'", true, false, false},
-		{"ls 2>/dev/null", true, false, false},
-		{"ls 2>&1", true, false, false},
-		{"make 2>&1 | tail -3", false, true, false},
-		{"set -o pipefail; make | tail -3", false, false, false},
-		{"make || true", false, true, false},
-		{"make; echo $?", false, true, false},
-		{"make\necho $?", false, true, false},
-		{"make && x=$(date; true)", false, false, false},
-		{"(Get-Content a)[0]", false, false, false},
-		{"sleep 5; cat state", true, false, true},
-		{"FOO=1 BAR='a b' npm test", false, false, false},
-		{"sudo apt-get install x", false, false, false},
-		{"timeout 30 go test ./...", false, false, false},
-		{"cat <<EOF > a\nrm -rf /\nEOF", false, false, false},
-		{"(cd a && ls)", true, false, false},
-		{"/usr/bin/grep x a", true, false, false},
-		{"node --version", true, false, false},
-		{"node app.js", false, false, false},
-		{"", false, false, false},
+		{"ls -la", "read-only"},
+		{"cat a | grep x | wc -l", "read-only masked"},
+		{"cd /srv && git status --short", "read-only"},
+		{"git -C /srv log -3", "read-only"},
+		{"git checkout main", ""},
+		{"find . -name '*.go'", "read-only"},
+		{"find . -name '*.o' -delete", ""},
+		{"sed -n 1,9p a", "read-only"},
+		{"sed -i s/a/b/ a", ""},
+		{"echo hi > a", ""},
+		{"echo '> a'", "read-only"},
+		{"ls 2>/dev/null", "read-only"},
+		{"ls 2>&1", "read-only"},
+		{"make 2>&1 | tail -3", "masked"},
+		{"set -o pipefail; make | tail -3", ""},
+		{"make || true", "masked"},
+		{"make; echo $?", "masked"},
+		{"make\necho $?", "masked"},
+		{"make && x=$(date; true)", ""},
+		{"(Get-Content a)[0]", ""},
+		{"sleep 5; cat state", "read-only waits"},
+		{"FOO=1 BAR='a b' npm test", ""},
+		{"sudo apt-get install x", ""},
+		{"timeout 30 go test ./...", ""},
+		{"cat <<EOF > a\nrm -rf /\nEOF", ""},
+		{"(cd a && ls)", "read-only"},
+		{"/usr/bin/grep x a", "read-only"},
+		{"node --version", "read-only"},
+		{"node app.js", ""},
+		{"", ""},
 	} {
-		got := compiledPhrases().analyseShell(tc.cmd)
-		if got.readOnly != tc.readOnly || got.statusMasked != tc.masked || got.waits != tc.waits {
-			t.Errorf("%q: readOnly = %v, masked = %v, waits = %v, want %v, %v, %v", tc.cmd, got.readOnly, got.statusMasked, got.waits, tc.readOnly, tc.masked, tc.waits)
+		shell := compiledPhrases().analyseShell(tc.cmd)
+		var properties []string
+		if shell.readOnly {
+			properties = append(properties, "read-only")
+		}
+		if shell.statusMasked {
+			properties = append(properties, "masked")
+		}
+		if shell.waits {
+			properties = append(properties, "waits")
+		}
+		if got := strings.Join(properties, " "); got != tc.want {
+			t.Errorf("analyseShell(%q) = %q, want %q", tc.cmd, got, tc.want)
 		}
 	}
 }
@@ -163,7 +173,7 @@ func TestParseLenientReadsJSON(t *testing.T) {
 	})
 }
 
-func FuzzLenient(f *testing.F) {
+func FuzzParseLenient(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":'c'}]}`, `{'a': ...`, `[[[[`, `{"\u00`, `("a",)`} {
 		f.Add(s)
 	}
@@ -176,7 +186,7 @@ func FuzzLenient(f *testing.F) {
 	})
 }
 
-func TestHeadlineContainsTheErrorLines(t *testing.T) {
+func TestHeadline(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{
 			"traceback",
@@ -231,7 +241,7 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 
 // The signature of a short result has all lines without stack frames. The signature of a long result is the headline,
 // the few lines that describe the failure.
-func TestLongTextSignatureIsTheHeadline(t *testing.T) {
+func TestSignature(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, tc := range []struct{ name, text, want string }{
 		{
@@ -274,7 +284,7 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 	})
 }
 
-// The filter skips a phrase early if the text lacks one of its byte triples.
+// The filter skips a phrase if one of the phrase's byte triples is missing in the text.
 func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -298,11 +308,11 @@ func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	})
 }
 
-func TestUserTextSkipsPhrasesWithOtherTriples(t *testing.T) {
+func TestMayContainSkipsAbsentPhrases(t *testing.T) {
 	s := newUserText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayContain(p) {
-			t.Errorf("mayContain(%q) = true, want false for a phrase with other byte triples", p)
+			t.Errorf("mayContain(%q) = true, want false, because the text lacks byte triples of the phrase", p)
 		}
 	}
 }

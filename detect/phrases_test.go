@@ -15,6 +15,8 @@ const (
 	agentOffer  = "The cart now sums the items. Would you like me to book it?"
 )
 
+// resultForPhrase runs the rule that uses phrases of this class on the text of a test case. The result is a string, so
+// that results of different types can be compared.
 func resultForPhrase(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -116,7 +118,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
-// callResultForPhrase judges a phrase's test case, which is a call, a command, a JSON object or arguments.
+// callResultForPhrase does the same for classes in which a test case is a call, a command, a JSON object or arguments.
 func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -159,7 +161,8 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line in phrases.tsv and calls.tsv has a phrase, and a test case with a result that depends on the phrase.
+// Each line in phrases.tsv and calls.tsv has a phrase and a test case. Without the phrase, the test case must have a
+// different result.
 func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {

@@ -28,6 +28,7 @@ func outcomesByResult() map[string]detect.Outcome {
 	}
 }
 
+// A frame is the text that a harness adds to a command's output.
 func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 	const args = `{"command":"make demo"}`
 	for text, want := range outcomesByResult() {
@@ -39,7 +40,7 @@ func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 			"a heading":            "OBSERVATION:\n" + text,
 			"a shell prompt":       text + "\nbash-$",
 		}
-		if want == detect.Error || want == detect.OK { // the other texts have no colours
+		if want == detect.Error || want == detect.OK { // a harness prints refusals and pending messages without colours
 			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
 		}
 		for name, framed := range frames {
@@ -167,7 +168,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	}
 }
 
-func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
+func TestClassifyTurnIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for text, want := range map[string]detect.Feeling{
 		"that doesn't work": detect.Rejection, "no, that's wrong": detect.Rejection, "don't touch the tests": detect.Correction,

@@ -21,7 +21,7 @@ func transcriptLine(id string) string {
 	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
 }
 
-func TestReadSkipsInvalidLines(t *testing.T) {
+func TestReadTranscriptsSkipsInvalidLines(t *testing.T) {
 	valid := transcriptLine("x")
 	for _, bad := range []string{
 		"not json", valid[:len(valid)/2], `{"id":"x","messages":[`, `{"id":"x","messages":[{"role":"user","content":"x"},`,
@@ -43,8 +43,7 @@ func TestReadSkipsInvalidLines(t *testing.T) {
 	}
 }
 
-// Two truncated lines may be consecutive.
-func TestReadNamesEachTruncatedLine(t *testing.T) {
+func TestReadTranscriptsNamesEachTruncatedLine(t *testing.T) {
 	truncated := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(truncated + truncated + transcriptLine("a") + "\n" + truncated)
 	if !slices.Equal(ids, []string{"a"}) {
@@ -57,8 +56,8 @@ func TestReadNamesEachTruncatedLine(t *testing.T) {
 	}
 }
 
-// The forms are JSON over several lines, several values on a line, arrays, and message lists.
-func TestReadAcceptsEveryForm(t *testing.T) {
+// The formats are JSON over several lines, several values on a line, arrays, and message lists.
+func TestReadTranscriptsAcceptsEveryFormat(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
 	for _, text := range []string{
@@ -76,7 +75,7 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	}
 }
 
-func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
+func TestReadTranscriptsSkipsInvalidArrayElement(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	for _, text := range []string{
 		"[\n" + a + ",\n" + `{"id":"x",},` + "\n" + b + "\n]",
@@ -93,8 +92,8 @@ func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
 	}
 }
 
-// A redirection in a Windows shell may write UTF-16.
-func TestReadRefusesUTF16(t *testing.T) {
+// PowerShell redirects output to a file as UTF-16.
+func TestReadTranscriptsRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
 		t.Errorf("err = %v, want an error with \"save it as UTF-8\"", err)
 	}

@@ -17,8 +17,9 @@ func textTurns(texts ...string) []any {
 	return list
 }
 
-// These conversations declare no tools.
-func TestOnlyRepeatedProgramTextIsALoop(t *testing.T) {
+// An agent without declared tools writes a call as a JSON object or a code block, and sends the result as a user
+// message. A person can write such messages too, so only some repetitions are a loop.
+func TestRepeatedTextCallsAreALoop(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
 		other  = `{"request": "fetch", "url": "http://a.test/y"}`
@@ -97,10 +98,10 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 		}
 	}
 	if got := once.Item(2).UserText; !strings.Contains(got, "404") {
-		t.Errorf("item 2 before the repetition: Words = %q, want it to contain 404", got)
+		t.Errorf("item 2 before the repetition: UserText = %q, want it to contain 404", got)
 	}
 	if got := twice.Item(2).UserText; got != pair[1] {
-		t.Errorf("item 2 after the repetition: Words = %q, want %q", got, pair[1])
+		t.Errorf("item 2 after the repetition: UserText = %q, want %q", got, pair[1])
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {

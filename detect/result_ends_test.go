@@ -12,9 +12,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Loops hashes the whole results only if the first and last lines are equal. Therefore equal results must have equal
-// first and last lines. Times, ids, blank lines and colours do not count.
-func TestEqualResultsHaveEqualEndLines(t *testing.T) {
+// Loops hashes a whole result only if EndLinesHash is equal, so equal results must have equal values. Times, ids, blank
+// lines and colours do not count.
+func TestEqualResultsHaveEqualEndLinesHash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{
@@ -39,7 +39,7 @@ func TestEqualResultsHaveEqualEndLines(t *testing.T) {
 }
 
 // EndLinesHash reads at most 256 bytes per line.
-func TestEndLinesHashReadsTwoFirstAndFourLastLines(t *testing.T) {
+func TestEndLinesHashReadsFirstAndLastLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Split("a b c d e f g h", " ")
 	for i, want := range []bool{true, true, false, false, true, true, true, true} {
@@ -58,8 +58,7 @@ func TestEndLinesHashReadsTwoFirstAndFourLastLines(t *testing.T) {
 	}
 }
 
-// Loops reads a whole earlier result only if its first and last lines equal a new failure's, so a long session with
-// different failures is cheap.
+// In a long session with different failures, Loops must not read every earlier result in full.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
 	var steps []testStep

@@ -47,8 +47,8 @@ func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	}
 }
 
-// Volatile parts are, for example, addresses, times and temporary names.
-func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
+// Volatile parts, such as addresses, times and temporary names, differ between equal runs.
+func TestResultHashIgnoresVolatileParts(t *testing.T) {
 	samePairs := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
 		{"began 1718000000", "began 1718009999"},
@@ -90,8 +90,8 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	}
 }
 
-// Key order, white space and descriptions do not matter. A different value does.
-func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
+// The second answer repeats the calls with a different key order, white space and description.
+func TestLoopsFindsRespelledParallelCalls(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
 		func(i int, repeated bool) string {
 			if repeated {
@@ -103,7 +103,7 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
 		func(i int, repeated bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, repeated bool) string {
+		func(i int, repeated bool) string { // a different call, so not a loop
 			if repeated {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}
@@ -158,11 +158,11 @@ func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	var got []string
 	for _, f := range found {
 		if f.Kind != detect.KindUser {
-			got = append(got, fmt.Sprint(f.Index, f.Kind, f.Tool))
+			got = append(got, fmt.Sprintf("%d %s %s", f.Index, f.Kind, f.Tool))
 		}
 	}
-	want := "2tool_resultget_quote 3tool_resultget_order 5tool_resultget_quote 5loopget_quote 6tool_resultget_order 6loopget_order"
-	if strings.Join(got, " ") != want {
-		t.Errorf("got findings %s\nwant %s", strings.Join(got, " "), want)
+	want := "2 tool_result get_quote, 3 tool_result get_order, 5 tool_result get_quote, 5 loop get_quote, 6 tool_result get_order, 6 loop get_order"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got findings %s\nwant %s", strings.Join(got, ", "), want)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"precept/internal/wire"
 )
 
-// resultCase is a tool result with the judgement. errorFlag is 1 for an error, -1 for a success, and 0 without a flag.
+// resultCase is a tool result with the expected judgement.
 type resultCase struct {
 	name, tool, args, text string
-	errorFlag              int8
+	errorFlag              int8 // 1: error, -1: success, 0: no flag
 	want                   detect.Outcome
 	rule                   string // prefix of the rule; "" accepts any rule
 }
@@ -188,7 +188,7 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 }
 
 // The success flag does not count for a piped command, because the pipe hides the exit code.
-func TestFlagOverridesLookupAndFileText(t *testing.T) {
+func TestErrorFlagOverridesTheText(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
 	}
@@ -201,7 +201,7 @@ func TestFlagOverridesLookupAndFileText(t *testing.T) {
 }
 
 // Only a refusal has a refuser.
-func TestClassifyReturnsOneOfFourOutcomes(t *testing.T) {
+func TestClassifyReturnsAKnownOutcome(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.SampledFrom(tools).Draw(t, "tool")
@@ -269,7 +269,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// A request repeats results from earlier turns.
+// Each request repeats the results of earlier turns.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	callMessage := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-func TestFailureCostDoesNotGrow(t *testing.T) {
+func TestLoopsAllocationsDoNotGrow(t *testing.T) {
 	allocs := func(n int) float64 {
 		raw, runs := failuresBody(t, n), 5
 		reqs := make([]*wire.Request, runs+1)
@@ -25,6 +25,6 @@ func TestFailureCostDoesNotGrow(t *testing.T) {
 		})
 	}
 	if few, many := allocs(100), allocs(200); many > 1.1*few {
-		t.Errorf("allocations: %.0f after 100 failures and %.0f after 200, want at most 10%% more", few, many)
+		t.Errorf("Loops allocations: %.0f after 100 failures and %.0f after 200, want at most 10%% more", few, many)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // White space, key order, descriptions, times and ids are irrelevant.
-func TestCallIdentityAndResultHashIgnoreIrrelevantDifferences(t *testing.T) {
+func TestHashesIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
 		same       bool
@@ -31,12 +31,12 @@ func TestCallIdentityAndResultHashIgnoreIrrelevantDifferences(t *testing.T) {
 			"a description without a command", `{"title":"x","description":"one"}`,
 			`{"title":"x","description":"two"}`, false,
 		},
-		{"numbers", `{"n":1}`, `{"n":1.0}`, false},
+		{"1 and 1.0", `{"n":1}`, `{"n":1.0}`, false},
 		{"big numbers", `{"n":12345678901234567890}`, `{"n":12345678901234567891}`, false},
-		{"nested order", `{"a":{"x":1,"y":[1,2]}}`, `{"a":{"y":[1,2],"x":1}}`, true},
+		{"key order in a nested object", `{"a":{"x":1,"y":[1,2]}}`, `{"a":{"y":[1,2],"x":1}}`, true},
 		{"list order", `{"a":[1,2]}`, `{"a":[2,1]}`, false},
 		{"escapes", `{"q":"a\u0026b"}`, `{"q":"a&b"}`, true},
-		{"not JSON", "*** Begin\n x", "*** Begin  x", true},
+		{"white space in text that is not JSON", "*** Begin\n x", "*** Begin  x", true},
 		{"offset", `{"path":"a","offset":1}`, `{"path":"a","offset":2}`, false},
 		{"no arguments", ``, `{}`, true},
 	} {
@@ -85,7 +85,7 @@ func TestCallIdentityAndResultHashIgnoreIrrelevantDifferences(t *testing.T) {
 	}
 }
 
-// Some requests lack the history, because the provider keeps it.
+// A provider can keep the history, so that a request has only the new items.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -102,7 +102,7 @@ func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	})
 }
 
-// Windows has exit codes such as 3221225477 (0xC0000005), but a checkpoint holds 16 bits.
+// Windows has exit codes such as 3221225477 (0xC0000005), but a checkpoint has 16 bits for an exit code.
 func TestCheckpointFindsLoopWithLargeExitCode(t *testing.T) {
 	run := func(codes ...string) (steps []testStep) {
 		for _, code := range codes {
@@ -145,7 +145,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	}
 }
 
-// The call of a result may be missing in the request. The recall function then returns the call.
+// If a request has a result without the call, the recall function returns the call.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -182,7 +182,7 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// readCallsBody returns a request in which each call reads a different file part.
+// readCallsBody returns a request with 200 calls that read different parts of a file.
 func readCallsBody(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep
@@ -207,7 +207,7 @@ func TestContainsAllWordsInAnyOrder(t *testing.T) {
 		words := []string{strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "word"), ""), piece.Draw(t, "another")}
 		want := strings.Contains(raw, words[0]) && strings.Contains(raw, words[1])
 		if got := detect.ContainsAllWords([]byte(raw), words); got != want {
-			t.Errorf("Holds(%[2]q, %[1]q) = %[3]v, want %[4]v", words, raw, got, want)
+			t.Errorf("ContainsAllWords(%q, %q) = %v, want %v", raw, words, got, want)
 		}
 	})
 }

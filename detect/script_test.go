@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// scriptResult returns a result in the form of a Codex program.
+// scriptResult returns a tool result from Codex, which runs JavaScript, for a script that printed results.
 func scriptResult(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -21,7 +21,7 @@ func commandResult(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A search without a match is not a failure if the script has the command as a string literal.
+// grep exits with code 1 if nothing matches. Classify recognises grep only in a string literal of the script.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, tc := range map[string]struct {
@@ -65,7 +65,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("Signature in a script = %q, want %q as without the script", framed, detect.Signature("error: no rule to make target demo"))
+		t.Errorf("Signature of a script result = %q, want %q, as without the script", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 

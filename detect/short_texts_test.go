@@ -13,7 +13,7 @@ import (
 func TestClassifyHandlesEdgeCases(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	checkResults(t, []resultCase{
-		{"a read tool without the error flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},
+		{"a read tool with the success flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},
 		{"an exit code in brackets without output", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
 		{
 			"codex reports a failed script", "order", `{}`, "Script failed\np", 0, detect.Error,
@@ -119,9 +119,9 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 }
 
 // A pipe hides the exit code, so only a summary in the output shows the outcome.
-func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
+func TestVerificationReturnsKindAndOutcome(t *testing.T) {
 	for _, tc := range []struct{ tool, args, text, want string }{
-		{"bash", `{"command":"nx tsc`, "", "lint passed"}, // the arguments are cut; nx runs the goal tsc, as make tsc does
+		{"bash", `{"command":"nx tsc`, "", "lint passed"}, // truncated JSON; as a goal of nx or make, tsc counts as a lint
 		{"bash", `{"command":"npx tsc --noEmit"}`, "", "build passed"},
 		{"bash", `{"command":"cargo clippy"}`, "fine", "lint passed"},
 		{"bash", `{"command":"go vet ./..."}`, "", "lint passed"},

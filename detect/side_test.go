@@ -7,7 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-func TestSideRequestsAreRecognised(t *testing.T) {
+// A side request is an agent's own housekeeping, such as asking for a title.
+func TestSideRequestKind(t *testing.T) {
 	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
 	userMessage := func(s string) obj { return obj{"role": "user", "content": s} }
 	for _, tc := range []struct {
@@ -71,7 +72,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 		{
-			"unknown app's title request",
+			"title request by an unknown app",
 			obj{
 				"messages": []any{
 					userMessage("Create a short title for the following conversation: hello"),
@@ -80,7 +81,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title",
 		},
 		{
-			"unknown app's summary request",
+			"summary request by an unknown app",
 			obj{
 				"messages": []any{
 					obj{
@@ -156,7 +157,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"commit",
 		},
 		{
-			"unknown editor's commit message request",
+			"commit message request by an unknown editor",
 			obj{
 				"messages": []any{
 					obj{

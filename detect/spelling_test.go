@@ -2,7 +2,7 @@ package detect_test
 
 import "testing"
 
-// A different argument, folder or variable makes a different call.
+// Spelling does not change a call, but an argument, a folder or a variable does.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
@@ -69,8 +69,8 @@ func TestPipeExitCodeIsNotCompared(t *testing.T) {
 	}
 }
 
-// After a command that changes a directory or a variable, the result may differ. If that command also reads, the
-// repeated failure is a loop.
+// After cd or export alone, the same command can have a different result. A command that also reads, such as
+// "cd web && ls", does not end the loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

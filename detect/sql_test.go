@@ -21,7 +21,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	}
 }
 
-// Random names occur in temporary files, file names with times, seeds and host ids.
+// Temporary files, log files, seeds and hosts can have random names.
 func TestRandomNamesDoNotChangeTheResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},

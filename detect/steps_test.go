@@ -16,7 +16,7 @@ import (
 type testStep struct {
 	user               string // "" for a call
 	tool, args, result string
-	sameAnswer         bool
+	sameAnswer         bool // the model sent the call together with the previous one
 }
 
 func userTurn(text string) testStep { return testStep{user: text} }
@@ -27,6 +27,7 @@ func call(tool, args, result string) testStep {
 
 func bash(cmd, result string) testStep { return call("bash", jsonArgs("command", cmd), result) }
 
+// parallel puts the call into the same answer as the previous step.
 func parallel(step testStep) testStep {
 	step.sameAnswer = true
 	return step
@@ -61,6 +62,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 
 type obj = map[string]any
 
+// chat returns the steps as messages of the chat completions API.
 func chat(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range steps {
@@ -159,7 +161,7 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != steps[i].tool {
-				tb.Errorf("loop %+v: item has the call's result = %v, want true, and tool %s", l, found, steps[i].tool)
+				tb.Errorf("loop %+v: the item has the result of the call = %v, want true, and tool %s", l, found, steps[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {

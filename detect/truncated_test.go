@@ -62,7 +62,7 @@ func framedResults() []string {
 	}
 }
 
-// A harness may truncate a result at any byte.
+// A harness can truncate a result at any byte.
 func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	for _, text := range framedResults() {
@@ -84,7 +84,7 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	})
 }
 
-func TestExitCodeIsReadFromFirstTagAttribute(t *testing.T) {
+func TestExitCodeIsReadFromTagAttribute(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		`<result exit_code="2">boom</result>`:     2,

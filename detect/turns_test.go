@@ -107,7 +107,8 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 	}
 }
 
-func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
+// A synthetic turn is a user message that the harness wrote.
+func TestClassifyTurnReadsSyntheticTurns(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ClassifyTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
 			t.Errorf("ClassifyTurn(%q) = %+v, want Feeling = %q, Interrupt = true", text, got, detect.Rejection)
@@ -143,7 +144,7 @@ func TestClassifyTurnAcceptsAnyText(t *testing.T) {
 	})
 }
 
-func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
+func TestSignalsIncludeRejectionsAndFailedTests(t *testing.T) {
 	msgs := chat([]testStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
@@ -179,7 +180,7 @@ func TestHarnessAndCustomerTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// The same words are a correction after the agent reports that the work is done.
+// Words such as "instead of" are a choice after an offer, and a correction after finished work.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

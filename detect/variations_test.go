@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Variations of a call differ in options, spelling or additional arguments. A different object or failure, a change, a
-// user turn, and many other calls end the count.
+// Variations of a call differ in options, spelling or additional arguments. A change, a user turn or many reads end the
+// loop.
 func TestSameFailureInCallVariationsIsALoop(t *testing.T) {
 	t.Parallel()
 	const (
@@ -73,10 +73,10 @@ func TestSameFailureInCallVariationsIsALoop(t *testing.T) {
 		"a different failure":      {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
 		"different commands":       {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
 		"different test failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
-		"clicks on a new number":   {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
-		"SQL spellings":            {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
-		"SQL for different tables": {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
-		"requests with a meter":    {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", curlProgress+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", curlProgress+refusedJSON)}, true},
+		"clicks with new refs":     {[]testStep{clickWithRef("e7"), clickWithRef("e19"), clickWithRef("s3e7")}, true},
+		"SQL spellings":            {failedQueries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
+		"SQL for different tables": {failedQueries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
+		"curl progress in between": {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", curlProgress+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", curlProgress+refusedJSON)}, true},
 		"clicks without an effect": {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
 		"clicks with an effect":    {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
@@ -97,11 +97,11 @@ const curlProgress = "  % Total    % Received % Xferd  Average Speed   Time    T
 
 const refusedJSON = `{"statusCode":403,"message":"Cannot GET /a","error":"Forbidden"}`
 
-func clickNumber(ref string) testStep {
+func clickWithRef(ref string) testStep {
 	return call("browser_click", `{"element":"Pay","ref":"`+ref+`"}`, "- button \"Pay\" [ref="+ref+"]\n- text: Please choose a day for the delivery of the cart")
 }
 
-func queries(statements ...string) (steps []testStep) {
+func failedQueries(statements ...string) (steps []testStep) {
 	for _, s := range statements {
 		name := s[strings.LastIndex(s, " ")+1:]
 		if strings.Contains(s, "carts") {

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-func TestVerificationHasAnOutcomeIfTheRunStarted(t *testing.T) {
+func TestVerificationNeedsAStartedRun(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, tc := range []struct {
 		name, args, text string
@@ -61,8 +61,8 @@ func TestVerificationHasAnOutcomeIfTheRunStarted(t *testing.T) {
 			false,
 		},
 		{"refused", command("pytest"), "exec command rejected by user", "", false},
-		{"listing a test folder", command("ls tests"), "test_a.py", "", false},
-		{"printing a test configuration", command("cat pytest.ini"), "[pytest]", "", false},
+		{"list of a test folder", command("ls tests"), "test_a.py", "", false},
+		{"printed test configuration", command("cat pytest.ini"), "[pytest]", "", false},
 		{"go run", command("go run ."), "FAIL", "", false},
 	} {
 		kind, passed, ok := detect.Verification("bash", tc.args, tc.text)

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-func TestVolatileIDsDoNotChangeTheResultHash(t *testing.T) {
+func TestResultHashIgnoresVolatileIDs(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"goroutine 7 [running]:", "goroutine 12 [running]:"},
 		{"request id: req_011CSHoEeqs5C35K2UUqR7Fy", "request id: req_022DTIpFfrt6D46L3VVrS8Gz"},

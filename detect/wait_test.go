@@ -16,11 +16,11 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 		"sleep in a subshell":        bash("(sleep 2)", ""),
 		"sleep by its path":          bash("/bin/sleep 2", ""),
 		"a loop that waits":          bash("for i in 1 2 3; do sleep 1; done", ""),
-		"until":                      bash("until nc -z localhost 5432; do :; done", ""),
+		"an until loop":              bash("until nc -z localhost 5432; do :; done", ""),
 		"PowerShell":                 call("powershell", jsonArgs("command", "Start-Sleep -Seconds 5"), ""),
-		"Windows":                    call("cmd", jsonArgs("command", "timeout /t 5 >nul"), ""),
-		"Python":                     bash(`python3 -c "import time; time.sleep(3)"`, ""),
-		"code":                       call("execute_python", jsonArgs("code", "import time\ntime.sleep(3)"), ""),
+		"timeout on Windows":         call("cmd", jsonArgs("command", "timeout /t 5 >nul"), ""),
+		"a Python one-liner":         bash(`python3 -c "import time; time.sleep(3)"`, ""),
+		"a Python tool":              call("execute_python", jsonArgs("code", "import time\ntime.sleep(3)"), ""),
 		"wait-for-it":                bash("bash wait-for-it.sh db:5432", "wait-for-it.sh: db:5432 is available after 3 seconds"),
 		"wait-for-it, timed out":     bash("./wait-for-it.sh db:5432", "wait-for-it.sh: timeout occurred after waiting 15 seconds for db:5432\n\nCommand exited with code 124"),
 		"kubectl":                    bash("kubectl wait pod/x --for=condition=Ready", "pod/x condition met"),
@@ -31,8 +31,8 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 		"an action that waits":       call("computer", `{"action":"wait","duration":2}`, "waited"),
 		"background job output":      call("BashOutput", `{"bash_id":"1"}`, "listening"),
 		"a server in the background": bash("npm start", "Command running in background with ID: 1"),
-		"over ssh":                   bash("ssh host 'sleep 5'", ""),
-		"in a container":             bash(`docker compose exec db sh -c "until pg_isready; do sleep 1; done"`, "accepting connections"),
+		"sleep over ssh":             bash("ssh host 'sleep 5'", ""),
+		"until in a container":       bash(`docker compose exec db sh -c "until pg_isready; do sleep 1; done"`, "accepting connections"),
 	} {
 		if got := countLoops(t, down, between, down); got != 0 {
 			t.Errorf("%s between two failures: got %d loops, want none", name, got)
@@ -40,7 +40,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 	for name, between := range map[string]testStep{
 		"a refused sleep":       bash("sleep 30", "The user doesn't want to proceed with this tool use. The tool use was rejected."),
-		"sleep in a text":       bash("echo 'sleep 5'", "sleep 5"),
+		"sleep in a string":     bash("echo 'sleep 5'", "sleep 5"),
 		"a missing program":     bash("kubectl wait pod/x", "bash: kubectl: command not found\n\nCommand exited with code 127"),
 		"a search for sleeps":   bash("grep -rn 'time.sleep(' .", "a.py:3: time.sleep(5)"),
 		"a printed wait script": bash("cat wait-for-it.sh", "#!/bin/sh"),
@@ -51,7 +51,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 }
 
-// Three calls to a program that does not exist are a loop.
+// Polling waits for a state. Three failures of a command that does not poll are a loop.
 func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,
@@ -113,7 +113,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// A transient failure's second retry is a loop. So is a lasting failure's first retry.
+// The second retry after a transient failure, or the first retry after a lasting failure, is a loop.
 func TestFirstTransientRetryIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
@@ -152,7 +152,7 @@ func TestFirstTransientRetryIsNotALoop(t *testing.T) {
 	}
 }
 
-func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
+func TestLoopsCompareFailureOutput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a, b string
 		want int
