@@ -53,8 +53,8 @@ func TestParseTextResult(t *testing.T) {
 	}
 }
 
-// If no earlier call has the value of "id", the call id is the tool's name.
-func TestResultReadsCallIDFromMemberID(t *testing.T) {
+// Some agents send the call id as "id". If no call has this id, the tool's name replaces the call id.
+func TestResultReadsCallIDFromID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
 		{"role":"tool","name":"f","id":"call_0a1b2c3d4e5f","content":"x"},
@@ -66,16 +66,16 @@ func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent reformats calls before it sends a reply back.
+// Qwen-Agent reformats the calls in a reply before the next request.
 func TestTextEchoHashIgnoresTagCallFormat(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if TextEchoHash(callText) != TextEchoHash(reformatted) {
-		t.Errorf("TextEchoHash = %s for the reply and %s for the reformatted reply, want the same key", TextEchoHash(callText), TextEchoHash(reformatted))
+		t.Errorf("TextEchoHash = %s for the reply and %s for the reformatted reply, want equal hashes", TextEchoHash(callText), TextEchoHash(reformatted))
 	}
 	for _, other := range []string{strings.Replace(reformatted, "I look", "I see", 1), strings.Replace(reformatted, "[2]", "[3]", 1)} {
 		if TextEchoHash(callText) == TextEchoHash(other) {
-			t.Errorf("TextEchoHash(%q) equals the key for %q, want a different key", other, callText)
+			t.Errorf("TextEchoHash(%q) equals the hash of %q, want a different hash", other, callText)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	}
 }
 
-// The first format with a matching prefix is used, so a prefix must not begin with an earlier format's prefix.
+// A prefix must not begin with an earlier format's prefix, because the first match wins.
 func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -23,6 +23,7 @@ const (
 
 func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
+// An anchor must identify a message in later requests, in which the index can differ.
 func TestFindMessageAnchor(t *testing.T) {
 	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
@@ -38,9 +39,9 @@ func TestFindMessageAnchor(t *testing.T) {
 		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
 		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
 		{"one more system message", []string{systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 6},
-		{"moved to the second identical message's index", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
-		{"third identical message at the old index", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
-		{"an earlier identical message removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
+		{"first of three identical messages at the old index of the second", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
+		{"third of three identical messages at the old index of the second", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
+		{"one of three identical messages removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
 		{"list shorter than the old index", []string{goItem}, first, -1},
 		{"message removed", []string{systemItem, goItem, answerItem}, first, -1},
 	} {
@@ -84,7 +85,7 @@ func TestFindResultAnchor(t *testing.T) {
 	}
 }
 
-// The agent drops old messages, and the server gives each call the same id. So the result's content decides.
+// Some servers give every call the same id. After the agent drops old messages, only the content identifies a result.
 func TestFindRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
@@ -144,9 +145,9 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// An agent sends replies back with the next request. An echo key identifies a reply: "c:" and a call id, "i:" and an
-// item id, or "t:" and a hash.
-func TestItemEchoKeys(t *testing.T) {
+// An agent sends a reply back with the next request (an echo). An echo key identifies the reply by "c:" and a call id,
+// "i:" and an item id, or "t:" and a hash.
+func TestEchoKeysInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		dialect Dialect
@@ -172,12 +173,13 @@ func TestItemEchoKeys(t *testing.T) {
 	}
 }
 
-func TestEchoMatchesHostedCallsAndSeveralTexts(t *testing.T) {
-	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
+// The provider itself answers a hosted call, such as a web search.
+func TestEchoKeysMatchReplyWithHostedCalls(t *testing.T) {
+	const hostedCall = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
-		`[` + served + `]`,
+		`[` + hostedCall + `]`,
 		`[{"type":"text","text":"It is "},{"type":"text","text":"found","citations":[{}]},{"type":"text","text":"."}]`,
-		`[{"type":"text","text":"I look."},` + served + `]`,
+		`[{"type":"text","text":"I look."},` + hostedCall + `]`,
 	} {
 		rep := readReply(Messages, []byte(`{"type":"message","id":"msg_1","role":"assistant","content":`+content+`,"stop_reason":"pause_turn"}`), 1<<20, 7)
 		keys := ReplyEchoKeys(rep, "")
@@ -192,7 +194,7 @@ func TestEchoMatchesHostedCallsAndSeveralTexts(t *testing.T) {
 	}
 }
 
-func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
+func TestEchoKeysMatchUnusualReplies(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`
 	}

@@ -69,7 +69,8 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does the proxy's work: parse, find the calls for new results and two anchors, splice.
+// BenchmarkTurn does the work of the proxy for a request. The proxy parses the body, finds the calls of new results and
+// two anchors, and splices.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -227,9 +228,9 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory parses a conversation that grew by a call and a result, without and with a checkpoint for the
+// BenchmarkParseCache parses a conversation that grew by a call and a result, without and with a checkpoint for the
 // previous body.
-func BenchmarkMemory(b *testing.B) {
+func BenchmarkParseCache(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)
 		r, err := Parse(Chat, body)
@@ -265,7 +266,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate reads a stream with and without templates.
+// BenchmarkTemplate reads a stream with and without templates. A template is an earlier event with the same structure.
 func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)

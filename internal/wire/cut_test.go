@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of text from each Head passage.
+// cutText removes the first occurrence of text from each passage in Head, the text before the model's first answer.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -118,7 +118,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	return cuts
 }
 
-func TestCutsAreReversibleWithEdits(t *testing.T) {
+func TestSpliceAppliesCutsAndEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := requestGenerator{rt}
 		d, body := g.body()
@@ -146,7 +146,7 @@ func TestCutsAreReversibleWithEdits(t *testing.T) {
 	})
 }
 
-// applyCuts shifts each cut by the bytes inserted before it.
+// applyCuts removes cuts from a body that already has the edits. Each cut moves by the bytes inserted before.
 func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sortedCuts(cuts)

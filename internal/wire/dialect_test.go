@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -37,12 +38,15 @@ func TestErrorBody(t *testing.T) {
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: error body %s is not JSON: %v", d, body, err)
 		}
-		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
+		if !utf8.Valid(body) || got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
+			t.Errorf("%s: got %q, want valid UTF-8 with Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
 			t.Errorf("%s: got %s, want type = error only in the Messages API and code = service_unavailable only in the others", d, body)
 		}
+	}
+	if body := ErrorBody(Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
+		t.Errorf("status 418: got %s, want the code im_a_teapot", body)
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
 		t.Errorf("ErrorBody = %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)

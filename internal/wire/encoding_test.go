@@ -16,14 +16,14 @@ import (
 	"precept/internal/wire"
 )
 
-// compressedVariants returns the compressed text by encoding. A suffix after a colon names the encoding's format.
+// compressedVariants returns the compressed text by encoding. The two formats of deflate have a suffix after a colon.
 func compressedVariants(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, open := range map[string]func(io.Writer) (io.WriteCloser, error){
 		"gzip":         func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
 		"deflate:zlib": func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil },
-		"deflate:bare": func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) },
+		"deflate:raw":  func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) },
 		"br":           func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriter(w), nil },
 		"zstd":         func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)) },
 	} {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// requestGenerator draws request bodies with random items, white space and member order.
 type requestGenerator struct{ *rapid.T }
 
 func (g requestGenerator) space() string {
@@ -49,25 +50,26 @@ func (g requestGenerator) array(n int, element func() string) string {
 	return "[" + strings.Join(list, ",") + g.space() + "]"
 }
 
-func (g requestGenerator) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "pick") }
+// intN draws a number from 0 to n-1.
+func (g requestGenerator) intN(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "n") }
 
 func (g requestGenerator) member(name, value string) string {
 	return `"` + name + `"` + g.space() + ":" + g.space() + value
 }
 
 func (g requestGenerator) result(typ string) string {
-	if g.pick(5) == 0 {
+	if g.intN(5) == 0 {
 		return "null"
 	}
 	return g.textOrParts(typ)
 }
 
 func (g requestGenerator) textOrParts(typ string) string {
-	if g.pick(2) == 0 {
+	if g.intN(2) == 0 {
 		return g.string()
 	}
-	return g.array(g.pick(4), func() string {
-		if g.pick(4) == 0 {
+	return g.array(g.intN(4), func() string {
+		if g.intN(4) == 0 {
 			return g.object(`"type":"image"`, `"source":{"data":"AAAA"}`)
 		}
 		return g.object(g.member("type", `"`+typ+`"`), g.member("text", g.string()), rapid.SampledFrom([]string{"", `"cache_control":{"type":"ephemeral"}`}).Draw(g.T, "extra"))
@@ -79,7 +81,7 @@ func (g requestGenerator) id() string {
 }
 
 func (g requestGenerator) chatItem() string {
-	switch g.pick(4) {
+	switch g.intN(4) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("text")))
 	case 1:
@@ -91,7 +93,7 @@ func (g requestGenerator) chatItem() string {
 }
 
 func (g requestGenerator) responsesItem() string {
-	switch g.pick(5) {
+	switch g.intN(5) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("input_text")))
 	case 1:
@@ -105,7 +107,7 @@ func (g requestGenerator) responsesItem() string {
 }
 
 func (g requestGenerator) messagesItem() string {
-	switch g.pick(3) {
+	switch g.intN(3) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("text")))
 	case 1:
@@ -113,28 +115,28 @@ func (g requestGenerator) messagesItem() string {
 			return g.object(`"type":"tool_use"`, g.member("id", g.id()), `"name":"f"`, `"input":{}`)
 		})))
 	}
-	results := g.array(1+g.pick(2), func() string {
+	results := g.array(1+g.intN(2), func() string {
 		content := ""
-		if g.pick(3) > 0 {
+		if g.intN(3) > 0 {
 			content = g.member("content", g.result("text"))
 		}
 		return g.object(g.member("type", `"tool_result"`), g.member("tool_use_id", g.id()), content)
 	})
-	if g.pick(2) == 0 {
+	if g.intN(2) == 0 {
 		results = strings.TrimSuffix(results, "]") + `,{"type":"text","text":` + g.string() + `}]`
 	}
 	return g.object(g.member("role", `"user"`), g.member("content", results))
 }
 
 func (g requestGenerator) body() (Dialect, string) {
-	d := Dialect(1 + g.pick(3))
+	d := Dialect(1 + g.intN(3))
 	item := map[Dialect]func() string{Chat: g.chatItem, Responses: g.responsesItem, Messages: g.messagesItem}[d]
-	list := g.array(1+g.pick(5), item)
+	list := g.array(1+g.intN(5), item)
 	system := ""
-	if g.pick(2) == 0 {
+	if g.intN(2) == 0 {
 		system = g.member(map[Dialect]string{Chat: "instructions", Responses: "instructions", Messages: "system"}[d], g.textOrParts(d.partType()))
 	}
-	if d == Responses && g.pick(5) == 0 {
+	if d == Responses && g.intN(5) == 0 {
 		list = g.string()
 	}
 	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
@@ -150,12 +152,12 @@ func (g requestGenerator) edits(r *Request, text *rapid.Generator[string]) []Edi
 	for i := range r.Len() {
 		it := r.Item(i)
 		if it.HasText {
-			for range g.pick(3) {
+			for range g.intN(3) {
 				edits = append(edits, Edit{i, -1, text.Draw(g.T, "text")})
 			}
 		}
 		for _, res := range it.Results {
-			if r.acceptsText(i, res) && g.pick(2) == 0 {
+			if r.acceptsText(i, res) && g.intN(2) == 0 {
 				edits = append(edits, Edit{i, res.Block, text.Draw(g.T, "text")})
 			}
 		}

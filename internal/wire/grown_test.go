@@ -29,7 +29,8 @@ func twoParts(text, line string) string {
 	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
 }
 
-// Some agents send one message that grows with each step. An observation's label may also occur before the steps.
+// Some agents send one message that grows with each step. The text before the steps can contain the label of an
+// observation, too.
 func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -40,7 +41,7 @@ func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		content string
-		want    []string // for each result: the spliced body around HERE, "" if the result has no place
+		want    []string // part of the spliced body for each result; "" if Splice fails
 	}{
 		"a scratchpad":                  {jsonString(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -72,9 +73,9 @@ func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 	}
 }
 
-// A header has a field's name and a step's number. A line with an unknown name, a number above 65535, or more text
-// belongs to the text above.
-func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
+// A trajectory is a message in which DSPy sends all steps. A header such as "[[ ## tool_name_0 ## ]]" begins a field of
+// a step. With an unknown name, a number above 65535 or more text, the line is part of the field above.
+func TestTrajectoryStepsAreReadByHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{
 		"[[ ## tool_name_0 ## ]]\nls\n\n[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nred":                                                                   "ls {} red 0",
@@ -90,7 +91,7 @@ func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
 		}
 		if strings.Join(got, ";") != want || it.UserText != "x" {
-			t.Errorf(`%q: got steps %q, UserText = %q, want %q, "x"`, text, got, it.UserText, want)
+			t.Errorf(`%q: got steps (name, arguments, result, IsError) %q, UserText = %q, want %q, "x"`, text, got, it.UserText, want)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// Stored anchors contain the hash.
+// Anchors in stored sessions contain the hash.
 func TestHashIsStableAcrossReleases(t *testing.T) {
 	for _, tc := range []struct {
 		dialect Dialect
@@ -128,14 +128,14 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)
 	for name, h := range map[string]uint64{
 		"parts":                  system(Messages, `{"system":[{"type":"text","text":"be brief","cache_control":{}}],"messages":[`+user+`]}`),
-		"billing":                system(Messages, `{"messages":[`+user+`],"system":[{"type":"text","text":"x-anthropic-billing-header: v=2;"},{"type":"text","text":"be brief"}]}`),
+		"a billing header":       system(Messages, `{"messages":[`+user+`],"system":[{"type":"text","text":"x-anthropic-billing-header: v=2;"},{"type":"text","text":"be brief"}]}`),
 		"chat":                   system(Chat, `{"messages":[{"role":"system","content":"be brief"},`+user+`]}`),
 		"developer":              system(Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"be brief"}]},`+user+`]}`),
 		"instructions":           system(Responses, `{"instructions":"be brief","input":"a"}`),
 		"a later system message": system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
 	} {
 		if h != base {
-			t.Errorf("%s: got SystemHash %x, want %x, as for the member \"system\"", name, h, base)
+			t.Errorf("%s: got SystemHash %x, want %x, the hash of \"system\":\"be brief\"", name, h, base)
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base {

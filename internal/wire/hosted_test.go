@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-func TestReplyHasHostedToolArguments(t *testing.T) {
-	for name, c := range map[string]struct {
+// The provider itself answers a hosted call, such as a web search.
+func TestReplyHasHostedCallArguments(t *testing.T) {
+	for name, tc := range map[string]struct {
 		dialect Dialect
 		reply   string
 		want    string
@@ -35,9 +36,9 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}
 			`open('a/.env')`,
 		},
 	} {
-		rep := readReply(c.dialect, []byte(c.reply), 1<<20, 50)
-		if !slices.Equal(rep.HostedArgs, []string{c.want}) || len(rep.Calls) > 0 || rep.Text != "hi" {
-			t.Errorf("%s: got hosted arguments %q, calls %v, text %q, want %q, none, hi", name, rep.HostedArgs, rep.Calls, rep.Text, c.want)
+		rep := readReply(tc.dialect, []byte(tc.reply), 1<<20, 50)
+		if !slices.Equal(rep.HostedArgs, []string{tc.want}) || len(rep.Calls) > 0 || rep.Text != "hi" {
+			t.Errorf("%s: got hosted arguments %q, calls %v, text %q, want %q, none, hi", name, rep.HostedArgs, rep.Calls, rep.Text, tc.want)
 		}
 	}
 }

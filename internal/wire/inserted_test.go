@@ -67,8 +67,8 @@ func removeInserted(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// assertInserted splices texts into random places. The output must be JSON and keep the other items' bytes. Without the
-// texts, the output must equal body.
+// assertInserted splices texts into random places. The output must be JSON and keep the bytes of unchanged items.
+// Without the texts, the output must equal body.
 func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -122,7 +122,7 @@ func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit)
 			}
 			at := strings.Index(raw, escaped(e.Text))
 			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
-				t.Fatalf("item %d: got %s, want the inserted text %q in it", i, raw, e.Text)
+				t.Fatalf("item %d: got %s, want an item that contains the inserted text %q", i, raw, e.Text)
 			}
 			changed = true
 		}
@@ -132,7 +132,7 @@ func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit)
 	}
 }
 
-// agentItems returns items as agents send them. An element may consist of several items. %d stands for a number.
+// agentItems returns typical items from agents. An element can be several items. %d stands for a number.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {

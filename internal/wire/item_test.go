@@ -96,7 +96,7 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 				t.Errorf("got role %d, want %d", r.Role(1), tc.want.Role)
 			}
 			if first, second := r.Item(1), r.Item(1); first != second {
-				t.Errorf("Item called twice = %p, %p, want the same pointer", first, second)
+				t.Errorf("two calls of Item = %p, %p, want the same pointer", first, second)
 			}
 		})
 	}
@@ -133,13 +133,12 @@ func TestStringInputIsUserItem(t *testing.T) {
 
 func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		dialect Dialect
-		list    string
-		want    int // FirstNew
-		last    int // LastUser
-		words   []string
-		results []string
+		name               string
+		dialect            Dialect
+		list               string
+		firstNew, lastUser int
+		userTexts          []string
+		results            []string // call ids
 	}{
 		{"first turn", Chat, `{"role":"system","content":"s"},{"role":"user","content":"a"}`, 0, 1, []string{"a"}, nil},
 		{"tool results", Chat, `{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"x"},{"id":"y"}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}`, 2, -1, nil, []string{"x", "y"}},
@@ -161,14 +160,14 @@ func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 			for _, res := range r.NewResults() {
 				ids = append(ids, res.Result.CallID)
 			}
-			if r.FirstNew() != tc.want || r.LastUser() != tc.last || !reflect.DeepEqual(r.NewUserTexts(), tc.words) || !reflect.DeepEqual(ids, tc.results) {
-				t.Errorf("got FirstNew = %d, LastUser = %d, words %q, results %q, want FirstNew = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.want, tc.last, tc.words, tc.results)
+			if r.FirstNew() != tc.firstNew || r.LastUser() != tc.lastUser || !reflect.DeepEqual(r.NewUserTexts(), tc.userTexts) || !reflect.DeepEqual(ids, tc.results) {
+				t.Errorf("got FirstNew = %d, LastUser = %d, user texts %q, results %q, want %d, %d, %q, %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.firstNew, tc.lastUser, tc.userTexts, tc.results)
 			}
 		})
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.FirstNew() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("delta request: got FirstNew = %d, results %+v, want FirstNew = 0, item 1's result", delta.FirstNew(), delta.NewResults())
+		t.Errorf("delta request: got FirstNew = %d, results %+v, want FirstNew = 0 and the result in item 1", delta.FirstNew(), delta.NewResults())
 	}
 }
 

@@ -19,11 +19,11 @@ func TestStoredItemsAreReadLikeRequestItems(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := rapid.IntRange(0, r.Len()-1).Draw(t, "from")
-		k := StoredItems[json.RawMessage]{Dialect: d, From: from}
+		stored := StoredItems[json.RawMessage]{Dialect: d, From: from}
 		for i := from; i < r.Len(); i++ {
-			k.Items = append(k.Items, json.RawMessage(r.Raw(i)))
+			stored.Items = append(stored.Items, json.RawMessage(r.Raw(i)))
 		}
-		for n, it := range k.Read() {
+		for n, it := range stored.Read() {
 			want := *r.Item(from + n)
 			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
@@ -58,14 +58,14 @@ func drawConversation(t *rapid.T, d Dialect) []byte {
 	return append(appendListKey(nil, d), "["+strings.Join(items, ",")+"]}"...)
 }
 
-func TestStoredItemsMayBeInvalid(t *testing.T) {
+func TestStoredItemsReadsInvalidItemsAsEmpty(t *testing.T) {
 	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
 	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
-	k := StoredItems[json.RawMessage]{Items: []json.RawMessage{
+	stored := StoredItems[json.RawMessage]{Items: []json.RawMessage{
 		[]byte(` "hello" `), []byte("7"), nil, []byte(`{"role":`), []byte(`{"role":"user","content":"hi","x":` + deep + `}`), []byte(`{"role":"user","content":"lost","x":` + tooDeep + `}`),
 	}}
 	var got []string
-	for i, it := range k.Read() {
+	for i, it := range stored.Read() {
 		if it.Index != i {
 			t.Errorf("item %d: got Index = %d, want %d", i, it.Index, i)
 		}
@@ -79,7 +79,7 @@ func TestStoredItemsMayBeInvalid(t *testing.T) {
 	}
 }
 
-func TestStoredItemsHaveMatchingDialect(t *testing.T) {
+func TestStoredItemsDetectsDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
@@ -97,31 +97,18 @@ func TestStoredItemsHaveMatchingDialect(t *testing.T) {
 	}
 }
 
-func TestStoredResultHasModelTextCallID(t *testing.T) {
-	k := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
-	withoutText := k
+// ModelText is the model's text before the first stored item, which can be the result of a call in the text.
+func TestStoredResultAnswersCallInModelText(t *testing.T) {
+	stored := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
+	withoutText := stored
 	withoutText.ModelText = ""
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
-	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
+	if got, want := stored.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
 		t.Errorf("stored item: got results %+v, want %+v", got, want)
 	}
 	if withoutText.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
 		t.Error("without ModelText: got the call's id, want a different id")
 	}
-}
-
-func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(`"\`+"\n")), rapid.ByteRange('a', 'z'))).Draw(t, "s"))
-		var got, want string
-		if err := json.Unmarshal(AppendString(nil, s), &got); err != nil {
-			t.Fatal(err)
-		}
-		raw, _ := json.Marshal(s)
-		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q, as from encoding/json", s, got, want)
-		}
-	})
 }
 
 func TestCallsInRefusesInvalidJSON(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A second precept recognises blocks by their exact wording at the beginning of a text.
-func TestLeadingBlocksHoldOtherPreceptBlocks(t *testing.T) {
+// Behind another precept, texts begin with the inserted blocks of that precept. The exact wording identifies a block.
+func TestLeadingBlocksFromAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
@@ -51,8 +51,8 @@ func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	}
 }
 
-// The newest step and the reply that contained the step have the same key.
-func TestTrajectoryHasNewestStepEchoKey(t *testing.T) {
+// The key must equal a key of the reply that contained the step.
+func TestTrajectoryEchoKeyIsFromNewestStep(t *testing.T) {
 	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": replyText}}}}))

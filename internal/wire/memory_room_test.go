@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// longConversation returns a body with a user message, and n replies with a further user message after each.
+// longConversation returns a body with a user message, and n times a reply and another user message.
 func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -37,13 +37,13 @@ func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 		checkpoints += len(list)
 	}
 	if m.size != sum {
-		t.Errorf("got m.size = %d, want %d, all checkpoint sizes added", m.size, sum)
+		t.Errorf("got m.size = %d, want %d, the sum of all checkpoint sizes", m.size, sum)
 	}
 	return checkpoints
 }
 
 // A growing conversation has one checkpoint at the end. A branch has a separate checkpoint.
-func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
+func TestParseCacheKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
 	parse := func(body []byte) *Request {
@@ -88,7 +88,7 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	}
 }
 
-func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
+func TestParseCacheEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
 	body := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }
@@ -105,14 +105,14 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
 		}
 	}
-	m.size += maxCacheEntries // as if memory were full
+	m.size += maxCacheEntries // as if the cache were full
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= maxCacheEntries
 	countCheckpoints(t, m)
 }
 
 // In the third body, a second member "messages" replaces the list. This list must not overwrite the checkpoint's items.
-func TestConversationBranchesDoNotShareItems(t *testing.T) {
+func TestParseCacheBranchesDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
 	for n := 1; n <= 30; n++ { // the loop makes the arrays' capacity exceed their length
@@ -152,7 +152,7 @@ func TestConversationBranchesDoNotShareItems(t *testing.T) {
 	}
 }
 
-func TestAllocationPerTurnDoesNotGrowWithConversation(t *testing.T) {
+func TestParseCacheAllocationPerTurnDoesNotGrow(t *testing.T) {
 	perTurn := func(from int) (bytes uint64) {
 		m := NewParseCache()
 		m.minBytes = 1

@@ -40,8 +40,8 @@ func assertSameParse(t interface {
 	}
 }
 
-// Conversations grow, branch or are truncated, and change outside the list.
-func TestMemoryParseMatchesParse(t *testing.T) {
+// The conversation grows, branches, loses items, or changes outside the list.
+func TestParseCacheMatchesParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		m := NewParseCache()
@@ -71,7 +71,7 @@ func TestMemoryParseMatchesParse(t *testing.T) {
 	})
 }
 
-func FuzzMemory(f *testing.F) {
+func FuzzParseCache(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"a"}],"x":1}`), 40, []byte(`,{"role":"assistant","content":"b"}]}`))
 	f.Add([]byte(`{"tools":[{"name":"f"}],"messages":[{"role":"user","content":"a"}]}`), 60, []byte(` , {"role":"tool","tool_call_id":"c","content":"b"} ] , "system":"s"}`))
 	f.Fuzz(func(t *testing.T, first []byte, cut int, rest []byte) {
@@ -89,7 +89,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestParseCacheIsBounded(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
 	for i := range 300 {
@@ -109,8 +109,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Tools may follow the list. 100 conversations retain at most 8 KiB each.
-func TestMemoryDoesNotRetainBytesAfterList(t *testing.T) {
+// The tools can follow the message list and be much longer.
+func TestParseCacheDropsBytesAfterList(t *testing.T) {
 	m := NewParseCache()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
 	const conversations = 100

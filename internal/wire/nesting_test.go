@@ -29,7 +29,7 @@ func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	}
 }
 
-// Each piece with a name and without an id may start a new call.
+// Each piece with a name and without an id can start a new call.
 func TestReaderAllocationIsLinearInNamedPieces(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)

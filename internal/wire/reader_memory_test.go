@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMemoryIsBoundedAndFreed(t *testing.T) {
+func TestReplyReaderBoundsAndFreesMemory(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
@@ -48,9 +48,8 @@ func TestMemoryIsBoundedAndFreed(t *testing.T) {
 	}
 }
 
-// The reader may need at most 10% more memory than the text. If the length is announced, the reader needs one
-// allocation.
-func TestReaderMemoryIsCloseToReplyLength(t *testing.T) {
+// The reader needs at most 10% more memory than the text, and only one allocation for an announced length.
+func TestReplyReaderMemoryIsCloseToLength(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, tc := range map[string]struct {

@@ -52,7 +52,7 @@ func TestReadRecordingDetectsDialect(t *testing.T) {
 	}
 }
 
-// Request.Item does not decode all kinds of calls.
+// CallsIn also finds calls that Request.Item does not decode.
 func TestCallsInFindsCallsInAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -106,7 +106,7 @@ func TestStripUserTextRemovesAgentText(t *testing.T) {
 			kinds = append(kinds, s.Kind)
 		}
 		if got := strings.Join(kinds, ","); got != want || want != "observation" && want != "caveat" && !strings.Contains(words, "go") {
-			t.Errorf("StripUserText(%q) = %q, kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
+			t.Errorf("StripUserText(%q) = %q, kinds %q, want kinds %q, and the word go unless the kind is observation or caveat", text, words, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// readReply passes raw to a reader in pieces of n bytes.
 func readReply(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
@@ -111,9 +112,9 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	}
 }
 
-// A Responses API stream's last event repeats the response. The event's name ends the reply, although the event is too
-// long. A JSON body is complete if it ends with a brace.
-func TestReplyAboveLimitIsCompleteAtEnd(t *testing.T) {
+// The last event of a Responses API stream repeats the response and can exceed the limit, so the event's name decides.
+// A JSON body is complete if the last byte is a brace.
+func TestReplyAboveLimitCanBeComplete(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
@@ -133,7 +134,7 @@ func TestReplyAboveLimitIsCompleteAtEnd(t *testing.T) {
 	}
 }
 
-func TestKeptBytesDoNotExceedLimit(t *testing.T) {
+func TestReplySizeDoesNotExceedLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
 		var stream strings.Builder
 		for range 300 {
@@ -177,7 +178,7 @@ func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
 		{
-			"code ending at a stop word, and an appended call", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
+			"code without the end tag, and an appended call", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{

@@ -44,7 +44,7 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 		{"array", Chat, `[{"messages":[]}]`, "no_list"},
 		{"string body", Chat, `"messages"`, "no_list"},
 		{"no list", Chat, `{"model":"m","input":"a"}`, "no_list"},
-		{"other dialect", NoDialect, `{"messages":[{"role":"user","content":"a"}]}`, "no_list"},
+		{"no dialect", NoDialect, `{"messages":[{"role":"user","content":"a"}]}`, "no_list"},
 		{"null", Chat, `{"messages":null}`, "list_type"},
 		{"string", Chat, `{"messages":"a"}`, "list_type"},
 		{"string for messages", Messages, `{"messages":"a"}`, "list_type"},
@@ -138,7 +138,7 @@ func TestParseIgnoresMistypedMembers(t *testing.T) {
 	}
 }
 
-func TestUserSessionIsReadFromUserID(t *testing.T) {
+func TestUserSession(t *testing.T) {
 	for id, want := range map[string]string{
 		`{"session_id":"abc"}`:                   "abc",
 		`{"session_id":7}`:                       "",
@@ -181,7 +181,7 @@ func TestListHashCoversOnlyTheList(t *testing.T) {
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
 		t.Errorf("got ListHash %x, %x and %x, want the first two the same and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
-	// Stores hold this hash.
+	// Stored sessions contain this hash.
 	if a.ListHash != 0x73b892c991e6ffbe {
 		t.Errorf("got ListHash %#x, want 0x73b892c991e6ffbe as in earlier releases", a.ListHash)
 	}
@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 func TestRequiresJSONAndRequiresToolInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		d                          Dialect
-		more                       string
+		members                    string
 		requiresJSON, requiresTool bool
 	}{
 		{Chat, `"x":1`, false, false},
@@ -264,7 +264,7 @@ func TestRequiresJSONAndRequiresToolInEachDialect(t *testing.T) {
 		{Messages, `"output_config":{"effort":"low","format":{"type":"json_schema"}},"tool_choice":{"type":"auto"}`, true, false},
 	} {
 		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[tc.d == Responses]
-		for _, body := range []string{"{" + tc.more + "," + list + "}", "{" + list + "," + tc.more + "}"} {
+		for _, body := range []string{"{" + tc.members + "," + list + "}", "{" + list + "," + tc.members + "}"} {
 			r := mustParse(t, tc.d, body)
 			if r.RequiresJSON() != tc.requiresJSON || r.RequiresTool() != tc.requiresTool {
 				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), tc.requiresJSON, tc.requiresTool)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Rules and examples that look like steps belong to the question.
+// A scratchpad is a user message with the question and all steps so far. Rules and examples that look like steps belong
+// to the question.
 func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
@@ -28,7 +29,7 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 			got = append(got, c.Name+"|"+strings.NewReplacer("\n", "", ": ", ":", ", ", ",").Replace(c.Args)+"|"+it.Results[i].Text)
 		}
 		if strings.Join(got, ";") != want {
-			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
+			t.Errorf("%.90q: got steps (name|arguments|result) %q, want %q", text, got, want)
 		}
 		if question, _, ok := parseScratchpad(text); ok && it.UserText != question {
 			t.Errorf("%.60q: got UserText = %q, want %q", text, it.UserText, question)
@@ -38,15 +39,15 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 
 func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
-	var words string
+	var userText string
 	for n := range 4 {
 		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
 		r := mustParse(t, Chat, string(body))
 		if n == 0 {
-			words = r.Item(0).UserText
+			userText = r.Item(0).UserText
 		}
-		if r.Item(0).UserText != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
-			t.Fatalf("after %d steps: got %+v, want UserText = %q, %d results and the unchanged text", n, r.Item(0), words, n)
+		if r.Item(0).UserText != userText || len(r.Item(0).Results) != n || r.Item(0).Text != text {
+			t.Fatalf("after %d steps: got %+v, want UserText = %q, %d results and the unchanged text", n, r.Item(0), userText, n)
 		}
 		for i, res := range r.Item(0).Results {
 			a := r.AnchorAt(0, res.CallID)
@@ -60,7 +61,7 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	}
 }
 
-// An item's lines are kept for the next observation. A different item has separate lines.
+// The cached lines of one item must not be used for the other item.
 func TestSpliceIntoTwoScratchpads(t *testing.T) {
 	long := strings.Repeat("A longer introduction.\n", 9)
 	pad := func(intro, result string) map[string]any {

@@ -102,7 +102,7 @@ func TestParseUnusualBodies(t *testing.T) {
 	}
 }
 
-func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
+func TestHashIgnoresFormatAndReminders(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]
 		return mustParse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)

@@ -8,16 +8,17 @@ import (
 	"pgregory.net/rapid"
 )
 
+// block is a block of lessons, and escaped the same block in a JSON string.
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
-func TestStripReversesSplice(t *testing.T) {
+func TestSpliceInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
 		body        string
-		item, block int
+		item, block int // as in Edit
 		want        string
 	}{
 		{
@@ -38,7 +39,7 @@ func TestStripReversesSplice(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`,
 		},
 		{
-			"chat parts with a reminder after the words", Chat,
+			"chat parts with a reminder after the user text", Chat,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`, 0, -1,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`,
 		},
@@ -153,7 +154,7 @@ func TestSpliceRejectsPlacesWithoutText(t *testing.T) {
 		name        string
 		dialect     Dialect
 		body        string
-		item, block int
+		item, block int // as in Edit
 	}{
 		{"null system", Messages, `{"system":null,"messages":[{"role":"user","content":"a"}]}`, System, -1},
 		{"system with a space before the colon", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
@@ -236,7 +237,7 @@ func TestStripUndoesSplice(t *testing.T) {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
 		edits := g.edits(r, text)
-		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
+		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.intN(2) == 0 {
 			edits = append(edits, Edit{System, -1, text.Draw(t, "system")}, Edit{System, -1, "more"})
 		}
 		out, err := r.Splice(nil, edits)

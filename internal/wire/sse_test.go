@@ -10,9 +10,10 @@ import (
 
 type sseEvent struct {
 	name, data string
-	lost       bool
+	lost       bool // the data exceeded the limit
 }
 
+// events reads stream in pieces of n bytes.
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
 	s := sseReader{maxBytes: limit, handleEvent: func(name, data []byte, lost bool) {
@@ -46,7 +47,7 @@ func TestSSEReaderReadsEvents(t *testing.T) {
 		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []sseEvent{{"x", "a", false}, {"", "b", false}}},
 		{"mixed line ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []sseEvent{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
 		{"comments", ": keep\ndata: a\n:\n: PROCESSING\n\n", []sseEvent{{"", "a", false}}},
-		{"other fields", "id: 7\nretry: 3\nfoo: bar\nnonsense\ndata: a\n\n", []sseEvent{{"", "a", false}}},
+		{"unused fields", "id: 7\nretry: 3\nfoo: bar\nnonsense\ndata: a\n\n", []sseEvent{{"", "a", false}}},
 		{"name without data", "event: ping\n\ndata: a\n\n", []sseEvent{{"", "a", false}}},
 		{"the last name counts", "event: x\nevent: y\ndata: a\n\n", []sseEvent{{"y", "a", false}}},
 		{"colon in the data", "data: a: b\n\n", []sseEvent{{"", "a: b", false}}},

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The test strings have escapes across 8-byte boundaries.
+// The strings have escapes across 8-byte boundaries.
 func TestLongStringsMatchEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newConversation returns a request with a system message and turns. A turn is "U " (user) or "A " (assistant) and a
-// text.
+// newConversation returns a request with a system message and turns. A turn is a text after "U " (user) or "A "
+// (assistant).
 func newConversation(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {
@@ -32,7 +32,7 @@ func newConversation(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// In each message, @ is the user's request.
+// Each harness writes the user's request into a template, here at the @.
 func TestTaskRemovesHarnessTemplate(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{
@@ -82,7 +82,7 @@ func TestTaskSkipsPreamble(t *testing.T) {
 	for harness, turns := range map[string][]string{
 		"none":                 {},
 		"Qwen Code":            {"U This is the Qwen Code" + setting, "A Got it. Thanks for the context!"},
-		"another fork":         {"U This is the Sparkle CLI" + setting},
+		"a Qwen Code fork":     {"U This is the Sparkle CLI" + setting},
 		"Gemini CLI":           {"U <session_context>\nThis is the Gemini CLI" + setting + "\n</session_context>"},
 		"a command":            {"U <command-name>/review</command-name>\n<command-args></command-args>"},
 		"a demonstration":      {"U Here is a demonstration of how to correctly accomplish this task.\nThought: look"},

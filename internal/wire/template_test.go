@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader parses an event only if it differs from the previous one, the template.
+// A template is an earlier event. From an event with the same structure, the reader only takes the new text.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

@@ -36,7 +36,7 @@ func newScriptedChat(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText formats a request's user words, calls and results. Numbers by first occurrence replace call ids.
+// callsText formats the user texts, calls and results of a request. Numbers in the order of first use replace call ids.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -65,8 +65,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// The parser reads text from known agents as calls and results. The parser reads an unknown form only if the
-// conversation repeats a call and the result.
+// Some agents write calls and results as text. A format of an unknown agent is recognised only after a call and the
+// result are repeated.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, tc := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -295,7 +295,7 @@ g [2]
 5 calls #3 read_file {"path":"a.go"}
 6 answers #3 "1 | x" 0
 `},
-		{"unknown form with a repeated call and result", `
+		{"unknown format with a repeated call and result", `
 U go
 A {"action": "f", "a": 1}
 U no luck
@@ -326,7 +326,7 @@ U no luck
 10 says "no luck"
 10 answers #1 "no luck" 0
 `},
-		{"unknown form without a repeated call and result", `
+		{"unknown format without a repeated call and result", `
 U go
 A {"action": "f", "a": 1}
 U no luck
@@ -340,7 +340,7 @@ U some luck
 4 says "no luck"
 6 says "some luck"
 `},
-		{"unknown form, code block fails three times", `
+		{"unknown format, code block fails three times", `
 U go
 A '''python
 f()
@@ -366,7 +366,7 @@ U no 3
 6 says "no 3"
 6 answers #3 "no 3" 0
 `},
-		{"unknown form, code block fails twice", `
+		{"unknown format, code block fails twice", `
 U go
 A '''python
 f()
@@ -449,8 +449,8 @@ func assertEchoKeys(t *testing.T, r *wire.Request) {
 	}
 }
 
-// assertResultAnchors requires that Find finds each result. In the message with the call, Splice must insert text
-// directly before the result.
+// assertResultAnchors fails the test unless Find finds each result. If the call is in the same message, Splice must
+// insert text directly before the result.
 func assertResultAnchors(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

@@ -15,7 +15,7 @@ func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	return newScriptedChat(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// The object may name the tool under different keys. Thoughts in the object may differ.
+// Agents name the tool under different keys. Thoughts in the object can differ.
 func TestRepeatedJSONFromUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {

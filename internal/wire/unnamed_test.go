@@ -19,22 +19,25 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// precept generates an id for each result. In a list without the result, Find finds nothing.
+// precept generates an id for each result.
 func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
 	const list = `{"role":"user","content":"go"},` + calls + `,` + results + `,` + calls + `,` + results
 	r := mustParse(t, wire.Chat, `{"messages":[`+list+`]}`)
 	names := map[string]bool{}
-	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
+	for i, want := range map[int]struct {
+		name                string
+		callItem, callIndex int
+	}{2: {"f", 1, 0}, 3: {"g", 1, 1}, 5: {"f", 4, 0}, 6: {"g", 4, 1}} {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.FindCall(id)
-		if !ok || c.Name != want || !wire.IsGeneratedID(id) || names[id] {
-			t.Errorf("result %d, id %q: FindCall = %+v, %v, want the call to %s, and a generated id that no other result has", i, id, c, ok, want)
+		if !ok || c.Name != want.name || !wire.IsGeneratedID(id) || names[id] {
+			t.Errorf("result %d, id %q: FindCall = %+v, %v, want the call to %s, and a generated id that no other result has", i, id, c, ok, want.name)
 		}
 		names[id] = true
-		if id != wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3) {
-			t.Errorf("result %d: got id %q, want %q", i, id, wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3))
+		if wantID := wire.GeneratedCallID(want.callItem, want.callIndex); id != wantID {
+			t.Errorf("result %d: got id %q, want %q", i, id, wantID)
 		}
 	}
 	longer := mustParse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
@@ -76,17 +79,17 @@ func TestEchoKeyForCallWithoutID(t *testing.T) {
 	}
 }
 
-// The agent may have removed thoughts or the prefilled text, or appended text.
+// Agents remove thoughts or the prefilled text, and append text.
 func TestEchoKeyForReturnedText(t *testing.T) {
-	reply := func(text, prefilled string) []string {
+	replyKeys := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 		_, _ = reader.Write(raw)
 		return wire.ReplyEchoKeys(reader.Reply(), prefilled)
 	}
 	for _, tc := range []struct {
-		answered, prefilled, back string
-		known                     bool
+		reply, prefilled, returned string
+		known                      bool // the texts share an echo key
 	}{
 		{"It is done.", "", " It is done.\n", true},
 		{"It is done.", "", "It is not done.", false},
@@ -98,10 +101,10 @@ func TestEchoKeyForReturnedText(t *testing.T) {
 		{"<code>\nf()\n", "", "<code>\nf()\n</code>", true},
 		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
 	} {
-		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": tc.back}, map[string]string{"role": "user", "content": "so"}}})))
-		keys := reply(tc.answered, tc.prefilled)
+		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": tc.returned}, map[string]string{"role": "user", "content": "so"}}})))
+		keys := replyKeys(tc.reply, tc.prefilled)
 		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != tc.known {
-			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", tc.answered, tc.prefilled, tc.back, got, tc.known)
+			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", tc.reply, tc.prefilled, tc.returned, got, tc.known)
 		}
 	}
 	listed := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

@@ -31,17 +31,17 @@ func TestReadUnusualReplies(t *testing.T) {
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
 		// Gemini and xAI: reasoning is only in total_tokens.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":20,"completion_tokens":198,"total_tokens":623}}`, `"" "stop" true {20 -1 603}`},
-		// Moonshot: cached_tokens beside the other counts, and a stream's usage inside the choice.
+		// Moonshot: cached_tokens next to prompt_tokens, and usage in a choice.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}]}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"index":1,"usage":{"prompt_tokens":9}},{"index":0,"usage":{"prompt_tokens":5}}]}`, `"" "" true {5 -1 -1}`},
-		// Groq: a stream's usage in x_groq.
+		// Groq: usage in x_groq.
 		{wire.Chat, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}}}\n\ndata: [DONE]\n\n", `"" "stop" true {5 -1 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":null,"x_groq":{"usage":{"prompt_tokens":5,"completion_tokens":2}}}`, `"" "stop" true {5 -1 2}`},
-		// Mistral.
+		// Mistral: num_cached_tokens.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"num_cached_tokens":3}}`, `"" "stop" true {5 3 2}`},
-		// Zeros, absent counts and null change nothing.
+		// A later zero, null or missing count does not change the earlier count.
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0,\"cached_tokens\":0}}\n\ndata: {\"usage\":null}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":9}}\n\ndata: {\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":3}}\n\n", `"" "stop" true {5 -1 9}`},
 		{wire.Chat, `{"choices":[{"usage":{"prompt_tokens":0,"completion_tokens":0}}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `"" "" true {5 -1 2}`},

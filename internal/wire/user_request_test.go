@@ -16,13 +16,13 @@ const (
 func TestUserRequestRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
-	for name, tc := range map[string]struct{ words, asked string }{
+	for name, tc := range map[string]struct{ message, want string }{
 		"no template":            {"Round the total.", "Round the total."},
 		"template":               {miniHead + "Round the total." + miniTail, "Round the total."},
 		"template without task":  {miniHead + miniTail, ""},
 		"element without task":   {"<task>\n</task>\n\n# Keep a list", ""},
 		"preamble":               {"This is the Qwen Code. We are setting up the context for our chat.\nGrep is installed.", ""},
-		"examples end":           {"I switched to a new code base. Please don't consider the above files or try to edit them any longer.", ""},
+		"end of examples":        {"I switched to a new code base. Please don't consider the above files or try to edit them any longer.", ""},
 		"template in a template": {swe + miniHead + "Round the total." + miniTail + "\n</pr_description>\n\nRun the tests again.", "Round the total."},
 		"elements in an element": {"<user_query>\n<userRequest>\n<task>Round the total.</task>\n</userRequest>\n</user_query>", "Round the total."},
 		"task quotes an element": {miniHead + "The tag <task>x</task> is shown twice." + miniTail, "The tag <task>x</task> is shown twice."},
@@ -30,12 +30,12 @@ func TestUserRequestRemovesTemplates(t *testing.T) {
 		"Zed context":            {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
 		"Copilot context":        {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
 	} {
-		req := newConversation(t, "U "+tc.words)
-		if got := req.UserRequest(1); got != tc.asked {
-			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, tc.asked)
+		req := newConversation(t, "U "+tc.message)
+		if got := req.UserRequest(1); got != tc.want {
+			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, tc.want)
 		}
-		if got := wire.UserRequest(req.Item(1).UserText); got != tc.asked {
-			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, tc.asked)
+		if got := wire.UserRequest(req.Item(1).UserText); got != tc.want {
+			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, tc.want)
 		}
 		if got := req.UserRequest(0); got != "" {
 			t.Errorf("%s: Request.UserRequest(system prompt) = %q, want none", name, got)

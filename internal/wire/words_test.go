@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOwnTextOmitsAgentAndPreceptText(t *testing.T) {
+func TestUserWordsOmitsAgentAndPreceptText(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},
@@ -60,7 +60,7 @@ func TestOwnTextOmitsAgentAndPreceptText(t *testing.T) {
 }
 
 // Quadratic time for 200,000 opening tags would exceed 20 s.
-func TestOwnTextTakesLinearTime(t *testing.T) {
+func TestUserWordsTakesLinearTime(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
