@@ -60,14 +60,14 @@ func TestParseReadsBashGrammar(t *testing.T) {
 }
 
 func TestParseReturnsOperatorBeforeEachCommand(t *testing.T) {
-	var after []string
+	var got []string
 	for _, c := range shell.Parse("a | b |& c && d || e; f & g\nh $(i | j) && (k; l)").Commands {
 		if !c.InSubstitution {
-			after = append(after, c.Words[0]+c.Operator)
+			got = append(got, c.Words[0]+c.Operator)
 		}
 	}
-	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("got commands and operators %q, want %q", after, want)
+	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(got, want) {
+		t.Errorf("got commands and operators %q, want %q", got, want)
 	}
 }
 
@@ -97,9 +97,8 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 	}
 }
 
-// The parser recurses at each bracket and keyword, so a megabyte of brackets would overflow the stack and end the
-// process.
-func TestParseLargeTextFast(t *testing.T) {
+// The Bash parser recurses at each bracket and keyword, so a megabyte of brackets could overflow the stack.
+func TestParseOfHugeTextIsFast(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",
 		"time ", "! ", "a|", "$((1+", "((a=", "a=(", "\\`", "while ", "${a[", "$((a?", "coproc ", "function f ", "a&&", "<<<", "$'", "sh -c '",
@@ -135,7 +134,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestQuoteAddsQuotesWhereTheShellNeedsThem(t *testing.T) {
+// Bash cannot quote a NUL byte.
+func TestQuote(t *testing.T) {
 	for _, tc := range []struct {
 		words []string
 		want  string
