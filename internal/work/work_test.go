@@ -19,7 +19,7 @@ func ExampleParsePullRequest() {
 	// acme/team/shop 7 true
 }
 
-func TestRemoteRepositoryReadsAddress(t *testing.T) {
+func TestRemoteRepository(t *testing.T) {
 	for remote, want := range map[string]string{
 		"git@github.com:Acme/Shop.git":           "acme/shop",
 		"github.com:acme/shop":                   "acme/shop",
@@ -38,7 +38,7 @@ func TestRemoteRepositoryReadsAddress(t *testing.T) {
 	}
 }
 
-func TestInvalidReferencesAreRejected(t *testing.T) {
+func TestInvalidRefsAreRejected(t *testing.T) {
 	for _, hash := range []string{"", "3f2a9c", "3f2a9cg", "0000000", strings.Repeat("a", 65)} {
 		if _, ok := work.CommitRef(hash, ""); ok {
 			t.Errorf("CommitRef(%q): got ok = true, want false", hash)
