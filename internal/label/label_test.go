@@ -15,7 +15,7 @@ import (
 	"precept/internal/label"
 )
 
-// A constant missing from the list has no series before the first event, so Prometheus's increase() misses that event.
+// A constant that is not in a list has no series before the first event, so Prometheus's increase() misses this event.
 func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        toStrings(label.Steps()),
@@ -31,7 +31,7 @@ func TestListsContainAllConstants(t *testing.T) {
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("constant %s has none of the lists' prefixes", name)
+			t.Errorf("constant %s begins with none of the prefixes %q", name, prefixes())
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -54,8 +54,8 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A string literal as a step compiles, but the step is in no list.
-func TestAllCallsPassStepsAsConstants(t *testing.T) {
+// A step that is a string literal compiles, but is missing in Steps, the list of metric labels.
+func TestStepArgumentsAreConstants(t *testing.T) {
 	methods := []string{"guard", "failed", "report", "onFailure", "OnFailure", "panicked", "reportPanic", "onPanic", "OnPanic", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
