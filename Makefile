@@ -85,7 +85,7 @@ chaos: ## Kill, starve and damage the whole program for minutes (make test: for 
 	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -p 1 -timeout 30m -v ./test/chaos ./test/server
 
 day: ## Simulate a day of ten replicas on one Redis (settings REDIS) with SESSIONS sessions and REQUESTS requests each (make norace: a few hundred)
-	$(GO) test -run TestADayOfAFleet -count=1 -timeout 12h -v ./learn -day.sessions $(or $(SESSIONS),100000) -day.requests $(or $(REQUESTS),20) -day.redis "$(REDIS)"
+	$(GO) test -run TestFleetCountersEqualSingleProcess -count=1 -timeout 12h -v ./learn -day.sessions $(or $(SESSIONS),100000) -day.requests $(or $(REQUESTS),20) -day.redis "$(REDIS)"
 
 reads: ## Measure a report and a chooser refresh with 2,000 lessons in 256 shards and SESSIONS counted sessions
 	$(GO) test -run '^$$' -bench BenchmarkReads -benchtime 20x -timeout 1h ./learn -reads.sessions $(or $(SESSIONS),100000)

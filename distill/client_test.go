@@ -116,7 +116,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"error from a gateway's server":  {[]reply{{200, "", `{"error":{"message":"overloaded","code":529}}`}, {200, "", `{"error":{"code":"x"}}`}, skipReply}, "[1s 2s]", ""},
 		"gateway without credits":        {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "status 402"},
 		"answer that ends in an error":   {[]reply{{200, "", `{"choices":[{"finish_reason":"error","message":{"content":""}}]}`}, skipReply}, "[1s]", ""},
-		"page in place of an answer":     {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
+		"HTML page instead of an answer": {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
 		"answer from a different API":    {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
 		"braces around the answer":       {[]reply{{200, "", chatCompletion("As {asked}:\n```json\n{\"outcome\":\"skip\"}\n```\nReplace {x}.")}}, "[]", ""},
 		"reasoning before the answer":    {[]reply{{200, "", chatCompletion(`<think>{"outcome": maybe} or {"outcome":"splendid"}?</think>{"outcome":"skip"}`)}}, "[]", ""},
@@ -129,7 +129,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		s := &fakeTransport{replies: tc.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if checkEqual(t, name+": waits", waits, tc.waits); (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
-			t.Errorf("%s: err = %v, want an error with %q (empty: no error)", name, err, tc.fails)
+			t.Errorf("%s: err = %v, want an error that contains %q, or nil for an empty text", name, err, tc.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -149,7 +149,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d: decode error %v, want the schema in response_format: %v (otherwise in the prompt); body:\n%s", i, err, structured, s.bodies[i])
+			t.Errorf("request %d: err = %v, want the schema only in %s; body:\n%s", i, err, map[bool]string{true: "response_format", false: "the prompt"}[structured], s.bodies[i])
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
 			t.Errorf("request %d: headers = %v, want Content-Type application/json and no Authorization", i, h)

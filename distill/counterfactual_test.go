@@ -22,8 +22,8 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// Advice has no benefit if the failure ends as often in sessions that did not follow the advice. If too few sessions
-// did not follow it, the lesson is proposed.
+// The distiller compares sessions that followed the advice with sessions that did not. If there are too few sessions of
+// the second kind, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")

@@ -26,11 +26,11 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	runAll := func(f *fixture) (results []any) {
 		writeLesson(t, f, "old-advice")
 		answer := validJudge("success", goodLesson)
-		for _, part := range []string{"first", "second"} {
+		for i, part := range []string{"first", "second"} {
 			for _, tenant := range []string{"default", "red"} {
 				f.addTenantSession(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
-			f.addTenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
+			f.addTenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:2+i]...)
 			results = append(results, string(raw(f.runDistiller())), string(raw(f.runDistiller())))
 			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {

@@ -29,7 +29,7 @@ func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 		{"a skipped hook", "mend-what-a-commit-hook-reports", []event{
 			bashCall("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), bashCall("git commit --no-verify -m x", "[main 1a2b3c] x", 0),
 		}},
-		{"permissions for everybody", "run-a-script-with-its-interpreter", []event{
+		{"world-writable permissions", "run-a-script-with-its-interpreter", []event{
 			bashCall("./deploy.sh", "bash: ./deploy.sh: Permission denied", 126), bashCall("chmod 777 deploy.sh && ./deploy.sh", "deployed", 0),
 		}},
 		{"a forced push", "rebase-before-pushing-again", []event{
@@ -53,7 +53,7 @@ func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 		{"a dropped table", "", []event{
 			failedCall("run_sql", `{"query":"CREATE TABLE users (id int)"}`, "table users already exists"), acceptedCall("run_sql", `{"query":"DROP TABLE users; CREATE TABLE users (id int)"}`),
 		}},
-		{"force, as the error suggests", "", []event{
+		{"force=true, as the error suggests", "", []event{
 			failedCall("delete_project", `{"project_id":"p-17"}`, "project has active members; pass force=true to delete anyway"), acceptedCall("delete_project", `{"project_id":"p-17","force":true}`),
 		}},
 		{"a skipped validation", "", []event{
@@ -94,10 +94,10 @@ func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 
 func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
-		{"Spanish, a form", "give-piso-as-a-number-to-reservar-sala", []event{
+		{"Spanish, wrong form", "give-piso-as-a-number-to-reservar-sala", []event{
 			failedCall("reservar_sala", `{"piso":"segundo"}`, "el piso debe ser un número entero"), acceptedCall("reservar_sala", `{"piso":2}`),
 		}},
-		{"Spanish, a field", "give-moneda-to-crear-factura", []event{
+		{"Spanish, missing field", "give-moneda-to-crear-factura", []event{
 			failedCall("crear_factura", `{"cliente":"W77812"}`, "falta el campo obligatorio moneda"), acceptedCall("crear_factura", `{"cliente":"W77812","moneda":"EUR"}`),
 		}},
 		{"Portuguese", "give-prazo-as-a-date-in-the-form-yyyy-mm-dd-to-criar-tarefa", []event{
@@ -109,19 +109,19 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 		{"German", "give-stock-as-a-number-to-raum-buchen", []event{
 			failedCall("raum_buchen", `{"stock":"zwei"}`, "stock muss eine ganze Zahl sein"), acceptedCall("raum_buchen", `{"stock":2}`),
 		}},
-		{"a transient error", "", []event{
+		{"Spanish, transient error", "", []event{
 			failedCall("consultar_saldo", `{"cuenta":"W77812"}`, "se superó el tiempo de espera, intente de nuevo"), acceptedCall("consultar_saldo", `{"cuenta":"W77812","idioma":"es"}`),
 		}},
 	})
 }
 
-// The slug is "" if no lesson is expected.
+// lessonCase is a session with the expected lesson, or with an empty slug for none.
 type lessonCase struct {
 	name, slug string
 	events     []event
 }
 
-// The distiller runs once on all cases, each in two sessions.
+// checkLessons runs the distiller once on all cases, each in two sessions.
 func checkLessons(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	f := newFixture(t)

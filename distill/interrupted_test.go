@@ -151,7 +151,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	store := f.store.(*memoryStore)
 	store.beforeStep = func(step string) error {
 		if step == "exchanges" { // a second distiller claims the tenant while this distiller reads
-			store.claimant, store.until = "distill:defaultanother", f.now.Add(time.Hour)
+			store.claimant, store.claimUntil = "distill:defaultanother", f.now.Add(time.Hour)
 		}
 		return nil
 	}

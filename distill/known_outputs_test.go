@@ -15,7 +15,7 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// The slug is "" if no lesson is expected.
+// knownOutput is a tool's output with the expected lesson, or with an empty slug for none.
 type knownOutput struct {
 	tool, args, text, slug string
 }
@@ -109,7 +109,7 @@ func TestFailureMessageCountsOnlyForTheFailedCommand(t *testing.T) {
 		name string
 		knownOutput
 	}{
-		{"the failing command", knownOutput{"bash", merge, message, "resolve-conflicts-before-going-on"}},
+		{"the failed command", knownOutput{"bash", merge, message, "resolve-conflicts-before-going-on"}},
 		{"tool that runs no command", knownOutput{"read_notes", `{"path":"notes"}`, message, ""}},
 		{"different program", knownOutput{"bash", `{"command":"cat notes"}`, message, ""}},
 		{"a different failure's message", knownOutput{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},

@@ -22,8 +22,7 @@ func failureAndFix(command, result, fix string) []event {
 	return []event{user("Do it."), run(command, result), run(fix, "done")}
 }
 
-// The command fails with the result, and then the fix works. slug is the expected lesson, or "" for none, as when a
-// command only prints a file that contains a failure message.
+// The command fails with the result, and then the fix works. slug is the expected lesson, or "" for none.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, tc := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -60,6 +59,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"git checkout -b fix", "fatal: a branch named 'fix' already exists", "git switch fix", "switch-to-a-branch-that-exists-already"},
 		{"git pull", "fatal: refusing to merge unrelated histories", "git remote -v", "ask-before-joining-unrelated-histories"},
 		{"git rebase main", "error: cannot rebase: You have unstaged changes.\nerror: Please commit or stash them.", "git stash && git rebase main", "commit-or-stash-before-switching-branches"},
+		// These commands only print a file with a failure message.
 		{"cat NOTES.md", "Your local changes would be overwritten by checkout: then stash them.", "git status", ""},
 		{"grep -rn upstream docs", "docs/git.md:4: fatal: The current branch x has no upstream branch.", "ls", ""},
 
@@ -96,7 +96,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// The lesson also names the command that succeeded after the rejection, unless that command only reads.
+// The lesson does not name the next command, git status, because git status only reads.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)

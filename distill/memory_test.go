@@ -29,7 +29,7 @@ type memoryStore struct {
 	sessionNotes map[session.ID][]byte
 	tenantNotes  map[string]map[string][]byte // by tenant and key
 	claimant     string
-	until        time.Time
+	claimUntil   time.Time
 }
 
 func newMemoryStore() *memoryStore {
@@ -39,7 +39,7 @@ func newMemoryStore() *memoryStore {
 	}
 }
 
-// step locks the store only if beforeStep succeeds.
+// step calls do under the lock, unless beforeStep fails.
 func (m *memoryStore) step(name string, do func()) error {
 	if err := m.beforeStep(name); err != nil {
 		return err
@@ -133,20 +133,20 @@ func (m *memoryStore) EachNote(_ context.Context, tenant, prefix string, fn func
 	return nil
 }
 
-func (m *memoryStore) WriteNotes(_ context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
+func (m *memoryStore) WriteNotes(_ context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	return m.step("write notes", func() {
-		maps.Copy(m.sessionNotes, ofSessions)
+		maps.Copy(m.sessionNotes, sessionNotes)
 		if m.tenantNotes[tenant] == nil {
 			m.tenantNotes[tenant] = map[string][]byte{}
 		}
-		maps.Copy(m.tenantNotes[tenant], ofTenant)
+		maps.Copy(m.tenantNotes[tenant], tenantNotes)
 	})
 }
 
 func (m *memoryStore) AcquireLease(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	err = m.step("claim", func() {
-		if ok = m.claimant == "" || m.claimant == name+owner || !m.until.After(now); ok {
-			m.claimant, m.until = name+owner, now.Add(ttl)
+		if ok = m.claimant == "" || m.claimant == name+owner || !m.claimUntil.After(now); ok {
+			m.claimant, m.claimUntil = name+owner, now.Add(ttl)
 		}
 	})
 	return ok, err

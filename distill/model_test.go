@@ -460,7 +460,7 @@ func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
 	}
 }
 
-// A firewall answers 403 to the commands of one session. No later run begins with that session.
+// A firewall may answer 403 because of the commands in one session.
 func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	for _, text := range []string{"POISON", "One thing", "Another thing"} {
@@ -494,7 +494,7 @@ func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }
 	for _, c := range []struct {
 		setAside bool
-		want     []int // Judged, IncludeSetAside and Proposed
+		want     []int // Judged, SetAside and Proposed
 	}{{false, []int{0, 1, 0}}, {true, []int{1, 0, 1}}, {true, []int{0, 0, 0}}} {
 		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.IncludeSetAside = c.setAside })
 		if err != nil {
@@ -626,7 +626,7 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := runJudge(t, f, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (tc.refused == "") != (len(f.slugs()) == 1) || !strings.Contains(text, tc.refused) {
-				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q (empty: one lesson)", f.slugs(), text, err, tc.refused)
+				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q, or one lesson for an empty text", f.slugs(), text, err, tc.refused)
 			}
 		})
 	}

@@ -169,8 +169,8 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 // store has a second tenant.
 func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	f := newFixture(t)
-	event := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
-	f.addSession("one", event...)
+	events := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
+	f.addSession("one", events...)
 	f.runDistiller(func(o *distill.Options) { o.Bank = fullBank{f.bank} })
 	f.addTenantSession("another", "two", nil, user("Hello."))
 	f.runDistiller()
@@ -199,7 +199,7 @@ func TestLessonOmitsCallValues(t *testing.T) {
 
 // The parameter for the offered value is inside a list. If the next call uses a value that the error does not offer,
 // there is no lesson.
-func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
+func TestLessonTakesValueFromError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		f := newFixture(t)

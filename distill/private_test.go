@@ -96,7 +96,7 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("draft %q: reason = %q, want %q (empty: not refused)", cases[i].advice, reason, want)
+			t.Errorf("draft %q: reason = %q, want %q, where an empty reason means not refused", cases[i].advice, reason, want)
 		}
 	}
 }

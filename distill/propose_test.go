@@ -19,7 +19,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// Each draft has a separate session and run.
+// proposeDrafts runs the distiller once for each draft, with a separate session.
 func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	f.Helper()
 	for i, d := range drafts {
@@ -30,6 +30,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 	return sums
 }
 
+// The case names say how much the second draft shares with the first.
 func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -56,7 +57,7 @@ func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = tc.second.Tools })
 		sum := proposeDrafts(f, []distill.Draft{one, tc.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != tc.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", tc.name, sum, f.slugs(), tc.merged)
+			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v, and proposed if not", tc.name, sum, f.slugs(), tc.merged)
 		}
 		if tc.merged {
 			checkEqual(t, tc.name+": MergedInto", sum.MergedInto, []string{first.Slug})
@@ -67,8 +68,8 @@ func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 	}
 }
 
-// A lesson counts each session once, and lists at most 50 sessions. This is tested with the rules and with a model.
-func TestEvidenceIsBoundedAndCounted(t *testing.T) {
+// A lesson lists at most 50 sessions.
+func TestSupportCountsEachSessionOnce(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": constantJudge{newDraft("warm-the-cache", "cold cache")}} {
 		f := newFixture(t)
 		n := 0
@@ -82,7 +83,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 		for _, more := range []int{3, 57, 10} {
 			for range more {
 				n++
-				// Two errors have the same repair.
+				// Both errors have the same repair.
 				f.addSession(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}

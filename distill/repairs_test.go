@@ -93,8 +93,8 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// Each case beyond a limit has a counterpart within the limit, which gives a lesson.
-func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
+// The cases with a lesson are just within a rule's limit, the other cases just beyond.
+func TestRepairRulesHaveLimits(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"second lookup for the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			failedCall("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCall("find_order_by_name", `{"name":"Ada"}`),
@@ -105,31 +105,31 @@ func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 		{"a call without arguments", "call-open-shift-before-print-rota", []event{
 			failedCall("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), acceptedCall("open_shift", `{"shop":"W77812"}`), acceptedCall("print_rota", `{}`),
 		}},
-		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
+		{"two required parameters", "give-height-and-width-to-crop-photo", []event{
 			failedCall("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), acceptedCall("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters, neither asked for", "", []event{
 			failedCall("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), acceptedCall("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
-		{"two parameters that are named, not asked for", "", []event{
+		{"two parameters, named but not asked for", "", []event{
 			failedCall("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), acceptedCall("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
 		}},
-		{"a parameter left out that the error does not name", "", []event{
+		{"a removed parameter that the error does not name", "", []event{
 			failedCall("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), acceptedCall("close_ticket", `{"ticket":"W77812"}`),
 		}},
-		{"a symbol and one letter", "", []event{
+		{"a symbol before a single letter", "", []event{
 			failedCall("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCall("draw_line", `{"from":"#a"}`),
 		}},
 		{"a list with different values", "", []event{
 			failedCall("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCall("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
-		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
+		{"an error phrased with should", "give-start-to-book-shift-as-its-error-describes", []event{
 			failedCall("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), acceptedCall("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
 		}},
-		{"dates with different separators", "", []event{
+		{"a date with mixed separators", "", []event{
 			failedCall("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCall("book_break", `{"on":"2031-05/01"}`),
 		}},
-		{"two words from a command's output", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
+		{"an error of two words", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
 	})
 }
 
@@ -137,20 +137,20 @@ func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
 	for _, tc := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"a different number", "", `"500"`, `"100"`},
-		{"a day in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
-		{"a different day", "", `"2031-05-06"`, `"2031-06-06"`},
-		{"no day", "", `"May 5th"`, `"2031-55-05"`},
-		{"a scheme", "as-a-url-with-its-scheme", `"quay.example"`, `"https://quay.example"`},
+		{"a date in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
+		{"a different date", "", `"2031-05-06"`, `"2031-06-06"`},
+		{"an impossible date", "", `"May 5th"`, `"2031-55-05"`},
+		{"a missing scheme", "as-a-url-with-its-scheme", `"quay.example"`, `"https://quay.example"`},
 		{"a different address", "", `"quay.example"`, `"https://pier.example"`},
-		{"a symbol in front", "with-its-leading-sign", `"quay"`, `"#quay"`},
-		{"a letter in front", "", `"quay"`, `"xquay"`},
-		{"lower case", "as-lower-case", `"Quay"`, `"quay"`},
-		{"capitals", "as-upper-case", `"quay"`, `"QUAY"`},
-		{"capitals in a long name", "", `"northern quay"`, `"NORTHERN QUAY"`},
+		{"a missing symbol", "with-its-leading-sign", `"quay"`, `"#quay"`},
+		{"a missing letter", "", `"quay"`, `"xquay"`},
+		{"changed to lower case", "as-lower-case", `"Quay"`, `"quay"`},
+		{"changed to upper case", "as-upper-case", `"quay"`, `"QUAY"`},
+		{"changed to upper case in a longer name", "", `"northern quay"`, `"NORTHERN QUAY"`},
 		{"a list in a list", "as-a-list-of-lists", `["a","b"]`, `[["a","b"]]`},
 		{"two lists in a list", "", `["a","b"]`, `[["a","b"],["c"]]`},
-		{"quotes", "as-a-value-without-quotes", `"'quay'"`, `"quay"`},
-		{"blanks", "as-a-value-without-spaces", `"north quay"`, `"northquay"`},
+		{"surplus quotes", "as-a-value-without-quotes", `"'quay'"`, `"quay"`},
+		{"surplus spaces", "as-a-value-without-spaces", `"north quay"`, `"northquay"`},
 	} {
 		slug := ""
 		if tc.form != "" {
@@ -172,6 +172,6 @@ func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 		{"a call to a different tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
 		{"a success after too many calls", "", append(append([]event{failedCall("find_order", `{"order":"W77812","by":"name"}`, missing)},
 			slices.Repeat([]event{failedCall("find_nothing", `{}`, "no")}, 10)...), acceptedCall("find_order", `{"order":"W77812"}`))},
-		{"two parameters left out", "", []event{failedCall("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCall("move_order", `{"order":"W77812"}`)}},
+		{"two removed parameters", "", []event{failedCall("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCall("move_order", `{"order":"W77812"}`)}},
 	})
 }

@@ -125,14 +125,14 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 			[]string{"`apt-get install`"},
 			"make: the layout engine is missing, nothing was written",
 		},
-		"cancellation in place of a change": {
+		"cancellation instead of a change": {
 			[]event{
 				user("Change order W77812."),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, "Error: item not found or not available"),
 				call("cancel_pending_items", `{"order_id":"W77812"}`, `{"status":"cancelled"}`),
 			}, "", nil, "",
 		},
-		"weekday in place of a date": {
+		"weekday instead of a date": {
 			[]event{
 				user("Book the room for Thursday."),
 				call("reserve_room", `{"room":"R-20931","day":"Thursday"}`, `{"error":"day must be an ISO date"}`),
@@ -405,7 +405,7 @@ func TestRunSkipsTenantClaimedByAnotherDistiller(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("x"))
 	if ok, err := f.store.AcquireLease(t.Context(), "distill:default", "other", f.now, 1e9*60); !ok || err != nil {
-		t.Fatalf("Claim by the other distiller = %v, %v, want true and no error", ok, err)
+		t.Fatalf("AcquireLease by the other distiller = %v, %v, want true and no error", ok, err)
 	}
 	checkEqual(t, "busy tenants", f.runDistiller().Busy, []string{"default"})
 }

@@ -106,7 +106,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		}
 		sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, tc.budget })
 		if sum.Judged != tc.judged || !strings.HasPrefix(sum.Stopped, tc.reason) || (sum.Stopped == "") != (tc.reason == "") || sum.Tokens != int64(15*tc.judged) {
-			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with prefix %q (empty: Stopped is empty)", name, sum, tc.judged, 15*tc.judged, tc.reason)
+			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped empty or with prefix %q", name, sum, tc.judged, 15*tc.judged, tc.reason)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return b.Bank.Propose(ctx, p)
 }
 
-// The run ends when the judge fails on three sessions in a row, or on all sessions.
+// The run ends when the judge fails on three sessions in a row, or on all sessions. In a pattern, ! is a failure.
 func TestFailureInOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
@@ -173,7 +173,7 @@ func TestFailureInOneSessionDoesNotStopRun(t *testing.T) {
 		}
 		sum, err := f.tryRunDistiller(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v (otherwise Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v, or else Failed = %d", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }

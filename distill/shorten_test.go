@@ -8,10 +8,10 @@ import (
 
 // Each é is two bytes long, so the limit of 100 bytes may be inside a letter.
 func TestShortenedTextsKeepWholeLetters(t *testing.T) {
-	for lead := range 2 {
-		text := strings.Repeat("a", lead) + strings.Repeat("é", 200)
+	for prefixLen := range 2 {
+		text := strings.Repeat("a", prefixLen) + strings.Repeat("é", 200)
 		if got := shorten(text, 100); !utf8.ValidString(got) || len(got) < 99 || len(got) > 100 {
-			t.Errorf("shorten(%d letters a and 200 é, 100) = %q, want 99 or 100 bytes in whole letters", lead, got)
+			t.Errorf("shorten(%d letters a and 200 é, 100) = %q, want 99 or 100 bytes in whole letters", prefixLen, got)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"precept/distill"
 )
 
-// judgeWithoutAnswer returns a judge, and counts its requests: first those about sessions with the word nonsense, then
-// all others.
-func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
+// newNonsenseJudge returns a judge that has no usable answer about sessions with the word nonsense. unusable counts the
+// requests about these sessions, usable all other requests.
+func newNonsenseJudge() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)
 	return &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
@@ -33,7 +33,7 @@ func TestSessionsWithoutUsableAnswerAreJudgedLast(t *testing.T) {
 	for i := range 5 {
 		f.addSession(fmt.Sprint("z", i), user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	}
-	s, unusable, usable := judgeWithoutAnswer()
+	s, unusable, usable := newNonsenseJudge()
 	run := func() distill.Summary {
 		t.Helper()
 		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget.Tokens = 20_000 })
@@ -69,7 +69,7 @@ func TestTenantsShareTheRunBudget(t *testing.T) {
 	for _, tenant := range []string{"green", "red"} {
 		f.addTenantSession(tenant, tenant, nil, user("Run the benchmark of "+tenant))
 	}
-	s, unusable, usable := judgeWithoutAnswer()
+	s, unusable, usable := newNonsenseJudge()
 	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget.Tokens = 30_000 })
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func (f *fixture) countCalls(op string) (n int) {
 	return n
 }
 
-func TestSessionAfterFailingBatchCloses(t *testing.T) {
+func TestCloseContinuesAfterFailedBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionID("last")
 	f := newFixture(t, func(o *options) {
@@ -64,7 +64,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	f.addSession("s", newAssignment(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		f.closeDue(f.ctx())
-		assertEqual(t, "Unsampled calls", f.countCalls("unsampled"), want)
+		assertEqual(t, "CountUnsampled calls", f.countCalls("unsampled"), want)
 		f.clock.add(learn.CountInterval / 2)
 	}
 }

@@ -41,7 +41,7 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.settledState(unrewarded); a.Rewarded || a.Reward != 0 {
-		t.Errorf("unrewarded session: applied state = %+v, want no reward", a)
+		t.Errorf("unrewarded session: settled state = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
@@ -133,7 +133,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 		e.Source, e.Tier = feedback.SourceSystem, feedback.TierVerifier
 		return e
 	}
-	rated := func(e feedback.Entry, rater string) feedback.Entry { e.Rater = rater; return e }
+	withRater := func(e feedback.Entry, rater string) feedback.Entry { e.Rater = rater; return e }
 	for name, tc := range map[string]struct {
 		entries []feedback.Entry
 		reward  float64
@@ -143,7 +143,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 		"same entry three times":       {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
 		"newer entry replaces older":   {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
 		"older entry arrives last":     {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
-		"two raters":                   {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
+		"two raters":                   {[]feedback.Entry{withRater(user("a", 1, 1), "kim"), withRater(user("b", 2, .5), "lee")}, .75, 1},
 		"user, then verifier":          {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
 		"verifier, then user":          {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
 		"two verifier entries":         {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
@@ -180,14 +180,14 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	}
 }
 
-func TestRewardIgnoresOtherTiers(t *testing.T) {
+func TestRewardIgnoresUncountedTiers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("applied state after feedback in an uncounted tier = %+v, want no reward and version 1", a)
+		t.Errorf("settled state after feedback in an uncounted tier = %+v, want no reward and version 1", a)
 	}
 	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
@@ -233,7 +233,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 
 func TestCorrectionIsRetriedAfterAnyStepFails(t *testing.T) {
 	t.Parallel()
-	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
+	for _, op := range []string{"settled state", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			f := newFixture(t, nil)
 			id := f.addSession("s", newAssignment(true))

@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	daySessions = flag.Int("day.sessions", 300, "sessions in TestADayOfAFleet")                       //nolint:gochecknoglobals // a test flag
-	dayRequests = flag.Int("day.requests", 20, "requests per session in TestADayOfAFleet")            //nolint:gochecknoglobals // a test flag
-	daySettings = flag.String("day.redis", "", "Redis settings in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a test flag
+	daySessions = flag.Int("day.sessions", 300, "sessions in TestFleetCountersEqualSingleProcess")                       //nolint:gochecknoglobals // a test flag
+	dayRequests = flag.Int("day.requests", 20, "requests per session in TestFleetCountersEqualSingleProcess")            //nolint:gochecknoglobals // a test flag
+	daySettings = flag.String("day.redis", "", "Redis settings in TestFleetCountersEqualSingleProcess, as --name value") //nolint:gochecknoglobals // a test flag
 )
 
 const (
@@ -46,10 +46,9 @@ const (
 	cutUntil           = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
-// One day's sessions run on ten replicas with Redis and on one process with SQLite. At the end, the counters agree.
-// Sessions continue at other replicas, rewards arrive late or change, replicas restart, and one replica loses Redis for
-// an hour. Only a session's first request and the request at another replica are stored as exchanges.
-func TestADayOfAFleet(t *testing.T) {
+// One day's sessions run on ten replicas with Redis, and on one process with SQLite. Sessions continue at other
+// replicas, rewards arrive late or change, replicas restart, and one replica loses Redis for an hour.
+func TestFleetCountersEqualSingleProcess(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
 		t: t, clock: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
@@ -63,7 +62,7 @@ func TestADayOfAFleet(t *testing.T) {
 		d.fleet = append(d.fleet, d.openReplica(i))
 	}
 	d.lake = openStore(t, server.URL())
-	d.cooler = d.lake.NewExchangeDeleter("lake", "exporter")
+	d.exchangeDeleter = d.lake.NewExchangeDeleter("lake", "exporter")
 	newSessions := make([]int, daySteps) // by step
 	for range *daySessions {
 		newSessions[d.rng.IntN(daySteps)]++
@@ -110,9 +109,9 @@ type daySimulation struct {
 	events  map[int][]dayEvent
 	actions [dayReplicas + 1][]func(f *fixture) // in the current step, by replica; the last entry is the single process
 
-	lake     *redis.Store
-	cooler   *redis.ExchangeDeleter
-	exported map[string]string // by stream: position up to which samples were read
+	lake            *redis.Store
+	exchangeDeleter *redis.ExchangeDeleter
+	exported        map[string]string // by stream: position up to which samples were read
 
 	startedAt time.Time
 
@@ -315,7 +314,7 @@ func (d *daySimulation) export() {
 	if err := d.lake.AckSamples(d.t.Context(), "lake", streams); err != nil {
 		d.t.Fatal(err)
 	}
-	n, _, err := d.cooler.DeleteExchanges(d.t.Context(), d.clock.now().Add(-dayHot), time.Minute)
+	n, _, err := d.exchangeDeleter.DeleteExchanges(d.t.Context(), d.clock.now().Add(-dayHot), time.Minute)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 		}, 3},
 		"repeated delivery": {1 << 20, func(f *fixture) *fixture {
 			f.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionID("a"), At: f.clock.now()})
-			f.backend.failNext("join", 1, errDown) // after the exchanges are stored
+			f.backend.failNext("unpark", 1, errDown) // after the exchanges are stored
 			return f
 		}, 3},
 		"exchange stored by another writer": {1 << 20, func(f *fixture) *fixture {

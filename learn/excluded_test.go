@@ -14,7 +14,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The session "older" has no reason, as if an older release had stored it.
+// addExcludedAndOtherSessions adds five excluded sessions, a member of a run, and three sessions in the experiment. The
+// session "older" has no reason, as if an older release had stored the session.
 func (f *fixture) addExcludedAndOtherSessions() {
 	for name, reason := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",

@@ -17,7 +17,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend with common operations that can fail.
+// remoteBackend adds the fleet operations of Redis to a faultyBackend.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -74,25 +74,25 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 
 type panickingRedis struct {
 	remoteBackend
-	moved    atomic.Bool            // Positions panics
-	counters atomic.Pointer[string] // Counters panics for this tenant
+	panicInPositions atomic.Bool            // Positions panics
+	panicTenant      atomic.Pointer[string] // Counters panics for this tenant
 }
 
 func (p *panickingRedis) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
-	if p.moved.Load() {
-		panic("moved")
+	if p.panicInPositions.Load() {
+		panic("positions")
 	}
 	return p.remoteBackend.Positions(ctx, follow)
 }
 
 func (p *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	if panicTenant := p.counters.Load(); panicTenant != nil && *panicTenant == tenant {
+	if panicTenant := p.panicTenant.Load(); panicTenant != nil && *panicTenant == tenant {
 		panic("counters")
 	}
 	return p.remoteBackend.Counters(ctx, tenant)
 }
 
-func TestPanicWhileFollowingIsIsolated(t *testing.T) {
+func TestFollowContinuesAfterPanic(t *testing.T) {
 	t.Parallel()
 	const otherTenant = "other"
 	server := storetest.StartRedis(t)
@@ -149,16 +149,16 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	}
 
 	tenant := tenantA
-	backendPanic.counters.Store(&tenant)
+	backendPanic.panicTenant.Store(&tenant)
 	writer.advancePastClose() // the follower panics when it reads the changed counters
 	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	addRewarded(otherTenant, "other", 1)
 	waitForRise("another tenant's reward", otherTenant, otherPrior)
 
-	backendPanic.moved.Store(true)
+	backendPanic.panicInPositions.Store(true)
 	waitFor(t, "the panic at a poll", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
-	backendPanic.moved.Store(false)
-	backendPanic.counters.Store(nil)
+	backendPanic.panicInPositions.Store(false)
+	backendPanic.panicTenant.Store(nil)
 	before := mean(otherTenant)
 	addRewarded(otherTenant, "third", 1)
 	waitForRise("a reward after the panics", otherTenant, before)
@@ -176,7 +176,7 @@ func TestFailureDuringStartIsReported(t *testing.T) {
 	for want, change := range map[string]func(o *options, r remoteBackend){
 		"panic load": func(o *options, r remoteBackend) {
 			p := &panickingRedis{remoteBackend: r}
-			p.moved.Store(true)
+			p.panicInPositions.Store(true)
 			o.Backend, o.Fleet = p, p
 		},
 		"load": func(o *options, r remoteBackend) { o.Fleet = damagedRedis{r} },

@@ -90,6 +90,7 @@ func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 	return list
 }
 
+// unsampled returns the number of exchanges without a sample.
 func (f *fixture) unsampled() int64 {
 	f.t.Helper()
 	n, err := f.backend.CountUnsampled(f.ctx())
@@ -159,7 +160,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionID("bad"), sessionID("good")
-	for _, operation := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
+	for _, operation := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "settled state"} {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(o *options) {
@@ -174,7 +175,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			f.advancePastClose()
 			f.advancePastClose()
 			if !f.settledState(good).Rewarded || len(f.storedSamples(good)) != 1 {
-				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
+				t.Errorf("good session: settled state = %+v, %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
 			}
 			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.TenantEchoKey(tenantA, "good")}); len(ids) != 1 || late {
 				t.Errorf("FindByEchoes for the good session = %v, timed out = %v, want one session and false", ids, late)
@@ -242,7 +243,7 @@ func (p *panickingBackend) SessionFeedback(ctx context.Context, tenant string, i
 }
 
 func (p *panickingBackend) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
-	p.panicIf("applied", id)
+	p.panicIf("settled state", id)
 	return p.backend.SettledState(ctx, tenant, id)
 }
 
@@ -285,7 +286,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())
-	assertEqual(t, "applied version", f.settledState(bad).Version, 1)
+	assertEqual(t, "settled version", f.settledState(bad).Version, 1)
 	assertEqual(t, "dead letters", len(f.deadLetters()), 0)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }

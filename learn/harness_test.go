@@ -161,7 +161,7 @@ func (f *faultyBackend) CountUnsampled(ctx context.Context) (int64, error) {
 }
 
 func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	if err := f.call("join"); err != nil {
+	if err := f.call("unpark"); err != nil {
 		return nil, err
 	}
 	return f.backend.Unpark(ctx, tenant, owners)
@@ -175,7 +175,7 @@ func (f *faultyBackend) DueSessions(ctx context.Context, before time.Time, after
 }
 
 func (f *faultyBackend) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
-	if err := f.call("applied"); err != nil {
+	if err := f.call("settled state"); err != nil {
 		return session.SettledState{}, err
 	}
 	return f.backend.SettledState(ctx, tenant, id)

@@ -210,7 +210,7 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// An earlier release imported closed sessions without settling them. Feedback on them changes samples but no counters.
+// An earlier release did not settle imported sessions. Feedback on such a session changes samples, but no counters.
 func TestLaterFeedbackRatesOlderImportSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

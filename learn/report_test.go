@@ -14,7 +14,7 @@ import (
 	"precept/learn"
 )
 
-// Sessions with the lesson injected have the higher mean reward.
+// addRewardedSessions closes n sessions with rewards. The mean reward is higher with the lesson.
 func (f *fixture) addRewardedSessions(from, n int) {
 	f.t.Helper()
 	for i := from; i < from+n; i++ {

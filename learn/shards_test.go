@@ -139,7 +139,7 @@ func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 
 // During the traffic, a node is killed and slots move. Before that, each node's keys and memory are within 15% of the
 // mean.
-func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
+func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
 		sessions = n
