@@ -17,9 +17,10 @@ import (
 	"precept/store"
 )
 
-// After each crash, turn 1 is complete, turn 3 was abandoned, and turns 2 and 4 have stubs (incomplete exchanges
-// without content). Accounts are compared as "admitted = stored + spooled + incomplete + dropped".
-func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
+// Turn 1 ends, turn 3 is abandoned, and turns 2 and 4 are in progress at the crash. The next start stores stubs
+// (incomplete exchanges without content) for turns 2 and 4; further crashes change nothing. Accounts are compared as
+// "admitted = stored + spooled + incomplete + dropped". An abandoned turn is dropped as bad.
+func TestCrashStoresOpenTurnsAsStubs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.beginSession(tenantA, "s", newAssignment(true))
@@ -55,8 +56,7 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	}
 }
 
-// A turn in progress at a crash becomes incomplete; a crash changes no other count.
-func TestEveryTurnIsCountedOnce(t *testing.T) {
+func TestAccountCountsEachTurnOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		end  func(f *fixture, x *sample.Exchange, start *store.TurnStart)
@@ -71,7 +71,7 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 			f.endTurn(x, start)
 			f.store.Abandon(start)
 		}, "1 = 1 + 0 + 0"},
-		"larger than the memory": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
+		"larger than the exchange memory": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
 			f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 2 << 20})
 			f.store.Abandon(start)
 		}, "1 = 0 + 0 + 0 + 1 full"},
@@ -86,15 +86,15 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 			x.Session = "not an id"
 			f.endTurn(x, start)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"not ended": {func(*fixture, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
+		"in progress": {func(*fixture, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
-		for _, deliverBefore := range []bool{false, true} {
-			t.Run(name+map[bool]string{false: "", true: ", delivered before its end"}[deliverBefore], func(t *testing.T) {
+		for _, deliveredBefore := range []bool{false, true} {
+			t.Run(name+map[bool]string{false: "", true: ", delivered before the turn ends"}[deliveredBefore], func(t *testing.T) {
 				t.Parallel()
 				f := newFixture(t, optOutEnvFiles(t))
 				x, start := f.startTurn("s", 1)
-				if deliverBefore {
+				if deliveredBefore {
 					f.deliver()
 				}
 				tc.end(f, x, start)
@@ -111,7 +111,9 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestOptedOutTurnLosesStub(t *testing.T) {
+// A turn in progress has a stub in the outbox, with the session's name. If the turn reads a file in the opt-out list,
+// the stub is erased.
+func TestOptOutErasesStub(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	x, start := f.startTurn(markerWord, 1)
@@ -133,8 +135,9 @@ func TestOptedOutTurnLosesStub(t *testing.T) {
 	checkList(t, "other session's stored turns", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// The crash comes before the recorder handles the turn's end. The next start erases the stub.
-func TestOptedOutTurnLosesStubAfterCrash(t *testing.T) {
+// The crash comes after the opted-out turn has ended, and before the backend stores anything. The next start erases the
+// stub.
+func TestOptOutErasesStubAfterCrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	x, start := f.startTurn(markerWord, 1)
@@ -153,7 +156,7 @@ func TestOptedOutTurnLosesStubAfterCrash(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
-func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
+func TestAccountCountsConcurrentTurnsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
@@ -199,7 +202,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 
 func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // so small that delivered rows are deleted all the time
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // small, so that the outbox often deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -231,7 +234,7 @@ func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 }
 
 // Earlier releases kept waiting exchanges in a spool directory instead of an outbox file.
-func TestEarlierReleaseSpoolIsDelivered(t *testing.T) {
+func TestOpenDeliversOldSpoolDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "queue", "spool"), os.DirFS("testdata/spool-1")); err != nil {
@@ -245,7 +248,7 @@ func TestEarlierReleaseSpoolIsDelivered(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	checkList(t, `stored turns of session "first"`, f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
 	checkList(t, `stored turns of session "second"`, f.storedTurns("second"), []string{"1 complete"})
-	checkEqual(t, "sessions with the key 77", len(f.sessionsByKey(77)), 1)
+	checkEqual(t, "number of sessions with the key 77", len(f.sessionsByKey(77)), 1)
 	checkEqual(t, `reward of session "first"`, f.rewardAfterClose(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	checkEqual(t, "the old spool directory is deleted", os.IsNotExist(err), true)

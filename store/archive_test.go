@@ -102,7 +102,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	}(), 0)
 }
 
-func TestBrowseLimitsReadSessions(t *testing.T) {
+func TestBrowseLimitsRowsRead(t *testing.T) {
 	t.Parallel()
 	const scan, search = 5000, 1000 // rows read per query, without and with a text search
 	f := newFixture(t, nil)
@@ -149,7 +149,7 @@ func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
-// playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
+// playMixedSession plays a session with a failed call, an inserted lesson, a loop warning and a withheld lesson.
 func (f *fixture) playMixedSession(name string) *conversation {
 	c := f.newConversation(name)
 	c.sendTurn(1, func(x *sample.Exchange) {
@@ -223,13 +223,13 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	}
 	checkEqual(t, "entry turns and kinds", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
 	result := tr.TurnItems[1].Entries[1]
-	checkEqual(t, "result's outcome, tool and call id", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	checkEqual(t, "tool result's outcome, tool and call id", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
 		t.Errorf("loop warning entry = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	checkEqual(t, "withheld lesson's slugs, propensity and reason", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
+	checkEqual(t, "withheld lesson's slugs, propensity and reason", fmt.Sprint(withheld.Slugs, withheld.Propensity, " ", withheld.Why), "[kept-back] 0.7 withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
 		t.Errorf("%d-byte text: len(Text) = %d, CutBytes = %d, valid = %v, want Text with 1 to %d bytes not cut inside a character, and the omitted byte count in CutBytes",
@@ -263,15 +263,15 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	}
 }
 
-func TestSearchFindsTextToolsAndErrors(t *testing.T) {
+func TestBrowseSearchesTextToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.playMixedSession("story")
 	f.newConversation("other").sendTurn(1, nil)
 	for _, tc := range []struct {
-		q    store.SessionQuery
-		want string
-		hit  string // turn, role and excerpt of the first hit
+		query    store.SessionQuery
+		sessions string // names of the found sessions
+		hit      string // turn, role and excerpt of the first hit
 	}{
 		{store.SessionQuery{Text: store.TextQuery{Words: "flaky</B> BUILD"}}, "story", "1 user Fix the <b>Flaky</b> build"},
 		{store.SessionQuery{Text: store.TextQuery{Words: "reply 1"}}, "other", "1 assistant reply 1"},
@@ -281,11 +281,11 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "bash", Error: "exit"}}, "story", `1 call {"command":"make"}`},
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
-		list := f.browse(tc.q)
-		checkEqual(t, fmt.Sprintf("sessions found by %+v", tc.q), strings.Join(sessionNames(list), " "), tc.want)
+		list := f.browse(tc.query)
+		checkEqual(t, fmt.Sprintf("sessions found by %+v", tc.query), strings.Join(sessionNames(list), " "), tc.sessions)
 		if tc.hit != "" && len(list.Sessions) == 1 {
 			found := list.Sessions[0].Found
-			checkEqual(t, "hit's turn, role and text", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
+			checkEqual(t, fmt.Sprintf("turn, role and text of the hit for %+v", tc.query), fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
 		}
 	}
 }
@@ -318,9 +318,9 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	checkEqual(t, "sessions found by an opted-out turn's text", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// A session's task comes from the first exchange, which may be opted out later. A list does not read tool calls, and
-// hides every task stored under different opt-out patterns.
-func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
+// A session's task comes from the first exchange. A new opt-out pattern hides that exchange, and with it the task in
+// the transcript. The session list does not read tool calls, and hides every task stored under other opt-out patterns.
+func TestLaterOptOutHidesTask(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.newConversation("story")
@@ -344,14 +344,15 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 	f.store.SetOptOut(o)
 	if after := transcriptTask(); before == "" || after != "" {
-		t.Errorf("task in the transcript: %q before the opt-out and %q after, want it only before", before, after)
+		t.Errorf("task in the transcript: %q before the opt-out and %q after, want a task before and none after", before, after)
 	}
 	if after := listedTask(); listedBefore == "" || after != "" {
-		t.Errorf("task in the list: %q before the opt-out and %q after, want it only before", listedBefore, after)
+		t.Errorf("task in the session list: %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
 	}
 }
 
-func TestEachPartPassesUncutTexts(t *testing.T) {
+// Transcript cuts long texts and returns at most TurnsShown turns; EachPart returns full texts in several parts.
+func TestEachPartReturnsFullTexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.newConversation("story")
@@ -383,7 +384,7 @@ func TestEachPartPassesUncutTexts(t *testing.T) {
 	}
 }
 
-func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
+func TestBrowseSamplesFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for i := range 5 {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"precept/bandit/trial"
 	"precept/internal/session"
@@ -50,7 +51,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord measures recording a batch while the backend is down.
+// BenchmarkRecord measures writing a batch to the outbox while the backend is down.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -67,7 +68,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures a start with a backlog of 10,000 turns, 6 KiB each, and delivering it.
+// BenchmarkRecover measures opening a store with a backlog of 10,000 turns, 6 KiB each, and delivering the backlog.
 func BenchmarkRecover(b *testing.B) {
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
@@ -81,7 +82,7 @@ func BenchmarkRecover(b *testing.B) {
 		b.StartTimer()
 		next := openFixture(b, dir, f.clock, nil)
 		for next.balancedAccount(true).Spooled > 0 {
-			next.deliverFor(1)
+			next.deliverFor(time.Second)
 		}
 		b.StopTimer()
 		next.kill()
@@ -135,7 +136,7 @@ func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	return items, bytes
 }
 
-// BenchmarkReadSession measures reading a session with 20 exchanges.
+// BenchmarkReadSession measures reading a session's 20 exchanges from the database and from the exchange cache.
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {

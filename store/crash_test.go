@@ -16,9 +16,9 @@ import (
 	"precept/store"
 )
 
-// The test simulates a crash before every backend call and after every delivery. The next start stores every turn
-// counted in the account, exactly once.
-func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
+// The test simulates a crash before every backend call and after every delivery. After each crash, the next start
+// stores every turn that the account counts, exactly once.
+func TestCrashLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	var copies []string // one for each crash
@@ -99,17 +99,17 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	return complete, incomplete
 }
 
-// turnState is a turn's state in the TestAccountMatchesTheStore model.
+// turnState is a turn's state in the TestAccountMatchesBackend model.
 type turnState string
 
 const (
-	begun              turnState = "begun"    // the turn is in progress
-	ended              turnState = "ended"    // the turn was offered; a crash may lose the exchange
-	written            turnState = "written"  // the turn was offered, and is in the outbox
-	dropped            turnState = "dropped"  // the turn was abandoned or opted out
-	offeredBeforeCrash turnState = "maybe"    // the turn was offered before a crash: complete, a stub, or absent
-	stubbed            turnState = "stubbed"  // the turn was in progress at a crash, and has a stub
-	startedBeforeCrash turnState = "unproven" // the turn was in progress or just abandoned at a crash: a stub or absent
+	begun              turnState = "begun"                  // the turn is in progress
+	ended              turnState = "ended"                  // the turn was offered; a crash may lose the exchange
+	written            turnState = "written"                // the turn was offered, and is in the outbox
+	dropped            turnState = "dropped"                // the turn was abandoned or opted out
+	offeredBeforeCrash turnState = "offered before a crash" // the turn was offered before a crash: complete, a stub, or absent
+	stubbed            turnState = "stubbed"                // the turn was in progress at a crash, and has a stub
+	startedBeforeCrash turnState = "started before a crash" // the turn was in progress or just abandoned at a crash: a stub or absent
 )
 
 type modelTurn struct {
@@ -120,9 +120,9 @@ type modelTurn struct {
 }
 
 // The test runs random events: turns, deliveries, failures and crashes. At the end, the backend has each turn written
-// to the outbox, once and complete. It has one stub for each turn that had a stub at a crash, and no opted-out turn.
-// The account agrees with the backend.
-func TestAccountMatchesTheStore(t *testing.T) {
+// to the outbox, once and complete. The backend has one stub for each turn that had a stub at a crash, and no opted-out
+// turn. The account agrees with the backend.
+func TestAccountMatchesBackend(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		f := newFixture(t, optOutEnvFiles(t))
@@ -242,8 +242,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// Up to three changed bytes, and perhaps a truncation, damage an outbox file. The store opens, stores each offered
-// exchange at most once, and stores new turns. The account, the outbox's exchange counts, equals what is stored.
+// The test damages an outbox file: up to three changed bytes, and sometimes a truncation. The store opens, stores each
+// offered exchange at most once, and stores new turns. The account equals the number of stored exchanges.
 func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 12

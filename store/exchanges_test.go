@@ -23,8 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges. It edits the returned list to check that the edit does not reach the
-// cache.
+// readExchanges returns a session's number of exchanges. The function also edits the list that the store returned. The
+// edit must not reach the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
@@ -68,7 +68,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestCachedExchangesAreCurrent(t *testing.T) {
+// Three goroutines read a session, and fill the cache, while turns are delivered.
+func TestExchangesReturnsDeliveriesDespiteCache(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
 	id := f.playOneTurn("s", trial.Assignment{})

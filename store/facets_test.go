@@ -85,7 +85,8 @@ func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	}
 }
 
-func TestRowWithoutFactsIsListed(t *testing.T) {
+// Facts are a session's task, tools and errors. An earlier release's rows have none.
+func TestBrowseListsRowsWithoutFacts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.writeSessions(3, func(i int, rec *session.Record) {
@@ -103,8 +104,8 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 	}
 }
 
-// The session list contains the run's sessions, but not the run's own record.
-func TestListedSessionHasRunAssignmentAndReward(t *testing.T) {
+// The run's sessions are listed; the run's own record is not.
+func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	run := session.RunID(tenantA, "nightly")
@@ -133,7 +134,9 @@ func TestListedSessionHasRunAssignmentAndReward(t *testing.T) {
 	}
 }
 
-// Measured rules file sections are marked as shared, because the run does not store which session sent them.
+// The run's record has the picks (chosen lessons) of all sessions in the run. A transcript lists only the session's own
+// lessons. Measured rules file sections are listed in every session, as shared, because the run's record does not say
+// which session sent the rules file.
 func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -198,7 +201,7 @@ func TestTranscriptHasRunReward(t *testing.T) {
 }
 
 // The session list omits a session that was deleted after Archive.Recent had read it.
-func TestOrderedListHasPagesAndTotal(t *testing.T) {
+func TestBrowseOrderedHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	turns := []int{3, 9, 1, 7, 5, 2}

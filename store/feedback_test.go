@@ -13,8 +13,8 @@ import (
 )
 
 // Feedback names a session by a key, such as a response id hash. The store parks (keeps) feedback that arrives before
-// the key.
-func TestEarlyFeedbackIsParked(t *testing.T) {
+// the key, and joins the feedback to the session when the key arrives.
+func TestFeedbackBeforeKeyIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	checkEqual(t, "answer to early feedback", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
@@ -26,6 +26,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
+// The learner recomputes the reward of a touched session.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -45,8 +46,8 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
 }
 
-// Feedback finds a session while the key is held (until the recorder decides whether the turn opted out), while the key
-// waits for the recorder, and when the key is in the outbox or in the backend.
+// A key goes through four stages: held until the opt-out decision about the turn, waiting for the recorder, in the
+// outbox, and in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -54,7 +55,7 @@ func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	f.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: f.clock.now()})
 	checkEqual(t, "answer while the key is held", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
-	f.store.ReleaseKeys("req", true)
+	f.store.ReleaseKeys("req", true /* keep the keys */)
 	checkEqual(t, "answer while the key waits for the recorder", f.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
 	f.backend.failWrites()
 	for range 3 {
@@ -66,8 +67,8 @@ func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	checkEqual(t, "answer when the backend has the key", f.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
 	f = f.restart(nil)
 	checkEqual(t, "answer after a restart", f.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
-	f.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: f.clock.now()})
-	f.store.ReleaseKeys("out", false)
+	f.store.HoldKeys("req2", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: f.clock.now()})
+	f.store.ReleaseKeys("req2", false /* the turn opted out */)
 	checkEqual(t, "answer after the key was dropped", f.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
@@ -116,7 +117,7 @@ func TestFailedFeedbackJoinIsRetried(t *testing.T) {
 	f.postByKey(tenantA, replyKey, newScore("a", 1, .7))
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.addKey(replyKey, id)
-	f.backend.failNext("join", 2, errDown)
+	f.backend.failNext("unpark", 2, errDown)
 	f.deliver()
 	checkList(t, "failed steps", f.takeFailures(), []string{"unpark"})
 	for range 2 {
@@ -161,12 +162,12 @@ func TestFeedbackDuringTurnFindsSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(ses.Record.Identity.ID), 1)
 }
 
-func TestPostFindsOnlyTenantSessions(t *testing.T) {
+func TestPostFindsOnlyOwnTenantsSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
-	list := session.IDsByName(tenantA, "s")
-	got, err := f.store.Post(f.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
+	candidates := session.IDsByName(tenantA, "s")
+	got, err := f.store.Post(f.t.Context(), tenantA, candidates, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("Post(candidates for a name) = %+v, %v, want status %s and session s", got, err, store.Joined)
 	}
@@ -215,8 +216,8 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 	}
 }
 
-// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. The last signal in the best
-// tier with a signal decides the reward. A tier ranks sources: 1 is a person, 2 a verifier, 3 the traffic.
+// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. A signal in tier 2 (a verifier)
+// overrides signals in tier 3 (the traffic). The last signal in the best tier decides the reward.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
@@ -270,7 +271,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, keysPerList = 300, 1000
-	key := session.EchoKey(1 << 40)
+	lateKey := session.EchoKey(1 << 40)
 	for name, held := range map[string]bool{"held keys": true, "keys that wait for the recorder": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +289,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 					f.store.AddEchoes(list...)
 				}
 			}
-			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()}
+			late := session.Echo{Tenant: tenantA, Key: lateKey, ID: id, At: f.clock.now()}
 			addLateKey := func() {
 				if held {
 					f.store.HoldKeys("late", late)
@@ -297,7 +298,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 				}
 			}
 			addLateKey()
-			checkEqual(t, "status of feedback with a key above the limit", f.postByKey(tenantA, key, newScore("a", 1, 1)).Status, store.Parked)
+			checkEqual(t, "status of feedback with a key above the limit", f.postByKey(tenantA, lateKey, newScore("a", 1, 1)).Status, store.Parked)
 			for i := range lists {
 				f.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
@@ -305,7 +306,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 				f.deliver()
 			}
 			addLateKey()
-			checkEqual(t, "status of feedback with a key below the limit", f.postByKey(tenantA, key, newScore("b", 1, 1)).Status, store.Joined)
+			checkEqual(t, "status of feedback with a key below the limit", f.postByKey(tenantA, lateKey, newScore("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

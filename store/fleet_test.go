@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// fleet holds the replicas' shared erasures and opt-out marks.
+// fleet is a store.Fleet in memory: the replicas' shared erasures (announced deletions) and opt-out marks.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -84,7 +84,7 @@ func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	return a, b
 }
 
-func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
+func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, nil)
@@ -92,7 +92,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		ses := a.store.AcquireInMemory(id)
 		x := newExchange(tenantA, "s", 1, a.clock.now())
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
-		a.store.Publish(ses, nil, x, nil, 0)
+		a.store.Publish(ses, nil /* unit */, x, nil /* answered */, 0)
 		a.store.Release(ses, store.DecisionsChanged)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || uncertain || len(remote.Record.Assignment.Picks) != 1 {
@@ -104,7 +104,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// Publish waits at most 100 ms. The decision is delivered later.
+// Publish waits at most 100 ms. The recorder delivers the decision later.
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	})
 }
 
-func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
+func TestPublishCountsSendsTurnsToOtherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, nil)
@@ -145,7 +145,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 		})
 		before := time.Now()
 		a.store.PublishCounts(ses, newExchange(tenantA, "s", 2, a.clock.now()), nil)
-		checkEqual(t, "PublishCounts wait", time.Since(before), 0)
+		checkEqual(t, "time that PublishCounts waits", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || uncertain || remote.Record.Thread.Turns != 2 {
@@ -155,7 +155,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// At most 256 writes are in progress. PublishCounts writes again after they end.
+// At most 256 writes are in progress. PublishCounts starts new writes after these writes end.
 func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,28 +198,28 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 		x := newExchange(tenantA, "s", 1, a.clock.now())
 		readEnvFile(x)
 		ses := a.store.AcquireInMemory(id)
-		a.store.Publish(ses, nil, x, nil, 0)
+		a.store.Publish(ses, nil /* unit */, x, nil /* answered */, 0)
 		a.store.Release(ses, store.DecisionsChanged)
 		_, ok := a.row(id)
 		checkEqual(t, "the session has a row", ok, false)
-		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
+		for name, uncertain := range map[string]bool{"the backend answers": false, "the backend did not answer in time": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
-			b.store.ApplyOptOut(t.Context(), rec, 4, late)
+			b.store.ApplyOptOut(t.Context(), rec, 4 /* items */, uncertain)
 			checkEqual(t, "hidden items, "+name, rec.Thread.Items, 4)
 			checkEqual(t, "the session is fully opted out, "+name, rec.IsFullyOptedOut(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
-		b.store.ApplyOptOut(t.Context(), other, 4, false)
+		b.store.ApplyOptOut(t.Context(), other, 4 /* items */, false)
 		checkEqual(t, "another session's hidden items", other.Thread.Items, 0)
 	})
 }
 
-// The session leaves the other replica's memory and outbox, and is not restored.
-func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
+// A turn that is in progress on the other replica does not restore the session.
+func TestForgetSessionDeletesOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, nil)
-		id := a.sessionWithWord(tenantA, markerWord)
+		id := a.addSessionWithWord(tenantA, markerWord)
 		time.Sleep(time.Second)
 		remote, _ := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil {
@@ -243,7 +243,8 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-func TestNewestRecordComparesMemoryAndRow(t *testing.T) {
+// NewestRecord and Member read a session from memory, or from the row.
+func TestNewestRecord(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
@@ -254,14 +255,15 @@ func TestNewestRecordComparesMemoryAndRow(t *testing.T) {
 	checkEqual(t, "turns in memory", f.store.NewestRecord(&row).Thread.Turns, 3)
 	checkEqual(t, "unknown session's turns", f.store.NewestRecord(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	checkEqual(t, "turns with a row newer than the record in memory", f.store.NewestRecord(&row).Thread.Turns, 1)
+	checkEqual(t, "turns if the row is newer than the record in memory", f.store.NewestRecord(&row).Thread.Turns, 1)
 	member, ok, err := f.store.Member(t.Context(), tenantA, id)
 	checkEqual(t, "Member's name, ok and error", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = f.store.Member(t.Context(), "them", id)
 	checkEqual(t, "Member(another tenant) ok and error", fmt.Sprint(ok, err), "false <nil>")
 }
 
-func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
+// After a failed delivery, UndeliveredSessions cannot tell the sessions, and returns ok = false.
+func TestUndeliveredSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
@@ -289,17 +291,18 @@ func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
 func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
-	kept, out, answers := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "out", 1, startTime), newExchange(tenantA, "answers", 1, startTime)
+	kept, optedOut, answered := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "opted out", 1, startTime), newExchange(tenantA, "answered", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
-	readEnvFile(out)
-	list := f.store.RedactImported([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
+	readEnvFile(optedOut)
+	answeredCalls := [][]string{nil, nil, {`{"path":"prod.env"}`}} // per exchange
+	list := f.store.RedactImported([]sample.Exchange{*kept, *optedOut, *answered}, answeredCalls)
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
 		t.Errorf(`RedactImported = %+v, want only session kept's exchange, with the reply "ask [REDACTED:email:1]"`, list)
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
-// The erased run has more sessions than SQLite allows parameters in a statement.
+// The erasure has more session ids than SQLite allows parameters in a statement.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -341,7 +344,7 @@ func TestFailedErasureDoesNotStopDeliveries(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		checkEqual(t, "exchanges in the kept session while the erasure fails", f.exchangeCount(kept), 1)
 		checkEqual(t, "exchanges in the erased session while the erasure fails", f.exchangeCount(forgotten), 1)
-		time.Sleep(time.Minute / 2)
+		time.Sleep(30 * time.Second)
 		checkEqual(t, "exchanges in the erased session after repeating the erasure", f.exchangeCount(forgotten), 0)
 		checkList(t, "failed steps", f.takeFailures(), []string{"forget", "forget"})
 	})

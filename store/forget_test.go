@@ -16,7 +16,8 @@ import (
 	"precept/store"
 )
 
-func (f *fixture) sessionWithWord(tenant, name string) session.ID {
+// addSessionWithWord stores a session with markerWord in a reply and in feedback.
+func (f *fixture) addSessionWithWord(tenant, name string) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenant, name, newAssignment(true))
 	x := newExchange(tenant, name, 1, f.clock.now())
@@ -42,11 +43,11 @@ func TestForgettingASessionKeepsCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
-		id, other := f.sessionWithWord(tenantA, markerWord+"-1"), f.sessionWithWord(tenantA, "other")
+		forgotten, other := f.addSessionWithWord(tenantA, markerWord+"-1"), f.addSessionWithWord(tenantA, "other")
 		f.closeSessions()
 		before := f.counters(tenantA)
 		f.forget(markerWord + "-1")
-		checkEqual(t, "exchanges in the forgotten session", f.exchangeCount(id), 0)
+		checkEqual(t, "exchanges in the forgotten session", f.exchangeCount(forgotten), 0)
 		checkEqual(t, "exchanges in the other session", f.exchangeCount(other), 1)
 		checkEqual(t, "counters after the deletion", f.counters(tenantA), before)
 	})
@@ -56,13 +57,13 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
-		var first session.ID
+		var forgotten session.ID
 		for _, name := range []string{"a", "b", "c"} {
-			first = f.sessionWithWord("acme", name)
+			forgotten = f.addSessionWithWord("acme", name)
 		}
 		e := newScore("early", 1, 1)
 		e.Comment = markerWord
-		f.postByKey("acme", 77, e)
+		f.postByKey("acme", replyKey, e)
 		other := f.beginSession(tenantA, "other", newAssignment(true))
 		f.deliver()
 		if len(filesWith(t, f.dir, markerWord)) == 0 {
@@ -72,7 +73,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
 		}
 		checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
-		checkEqual(t, "the forgotten tenant's session is in memory", f.inMemory("acme", first), false)
+		checkEqual(t, "the forgotten tenant's session is in memory", f.inMemory("acme", forgotten), false)
 		checkEqual(t, "the other tenant's session is in memory", f.inMemory(tenantA, other), true)
 	})
 }
@@ -82,7 +83,7 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
-		id := f.sessionWithWord(tenantA, "busy")
+		id := f.addSessionWithWord(tenantA, "busy")
 		held := f.store.AcquireInMemory(id)
 		start := f.clock.now()
 		f.clock.add(time.Second)
@@ -103,8 +104,8 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	})
 }
 
-// The row is written between the announcement and the deletion. Its time is later than the deletion's time, as if a
-// clock had moved back.
+// While the deletion is announced to other replicas, a request in progress writes the session's row. The row's time is
+// later than the deletion's time, as if the clock had been set back.
 func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -113,7 +114,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var lossy *lossyBackend
 				f := runFixture(t, withFleet(&lossy, "one"))
-				id := f.sessionWithWord(tenantA, "busy")
+				id := f.addSessionWithWord(tenantA, "busy")
 				held := f.store.AcquireInMemory(id)
 				lossy.announced = func() { // all earlier rows are delivered before the announcement
 					held.Record.Mutex.Lock()
@@ -143,7 +144,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	}
 }
 
-// The row is dropped although its time is after the erasure's time, because the other replica's clock is behind.
+// The other replica's clock is behind, so the waiting row has a later time than the erasure. The row is still dropped.
 func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 		if _, ok := f.row(forgotten); ok {
 			t.Fatal("the session's row is stored before the deletion, want a waiting row")
 		}
-		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-time.Minute / 2), Position: "1"})
+		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
 		time.Sleep(2 * time.Second)
 		f.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -210,7 +211,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
-		f.sessionWithWord(tenantA, markerWord)
+		f.addSessionWithWord(tenantA, markerWord)
 		f.offer("s", 1, 2)
 		var turn atomic.Int64
 		turn.Store(2)
@@ -261,8 +262,7 @@ func TestStoreWithoutBackendForgetsSession(t *testing.T) {
 	})
 }
 
-// The text also leaves a renamed damaged file, and the stub for the turn in progress, which a crash would turn into an
-// incomplete exchange.
+// The text is also erased from a damaged outbox file that was renamed, and from the stub of a turn in progress.
 func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -331,7 +331,7 @@ func (f *fixture) damageOutboxFiles(text string) {
 	}
 }
 
-// The store also deletes the sessions' keys, and old feedback under a key that matched no session.
+// The store also deletes the sessions' keys, and old parked feedback, for which no session arrived.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -341,12 +341,12 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			f.clock.add(d)
 			time.Sleep(3 * time.Second)
 		}
-		old := f.sessionWithWord(tenantA, "old")
+		old := f.addSessionWithWord(tenantA, "old")
 		advance(20 * day)
-		recent := f.sessionWithWord(tenantA, "recent")
+		recent := f.addSessionWithWord(tenantA, "recent")
 		e := newScore("early", 1, 1)
 		e.At = f.clock.now()
-		f.postByKey(tenantA, 77, e)
+		f.postByKey(tenantA, replyKey, e)
 		checkEqual(t, "exchanges in the old session before the retention period ends", f.exchangeCount(old), 1)
 		advance(11 * day)
 		checkEqual(t, "exchanges in the old session after the retention period", f.exchangeCount(old), 0)
@@ -412,9 +412,9 @@ func TestPostDuringForgettingIsDeleted(t *testing.T) {
 	})
 }
 
-// The clock was 30 days ahead when a tenant was forgotten, and is set back. A turn from before the deletion is dropped,
-// later turns are not.
-func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
+// The clock is 30 days ahead when a tenant is forgotten, and is then set back. A turn from before the deletion is
+// dropped; turns after the deletion are stored.
+func TestForgetTenantWithFastClockKeepsLaterTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const month = 30 * 24 * time.Hour

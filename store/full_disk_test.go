@@ -35,7 +35,7 @@ func (o *offerCounts) play(f *fixture, n int) {
 	f.clock.add(2 * time.Second)
 }
 
-// account returns the expected account, the line that adds up all offered turns, after every accepted turn was written.
+// account returns the expected account, in the format of accountText, when every accepted turn is stored.
 func (o *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
 	if o.refused > 0 {
@@ -44,8 +44,8 @@ func (o *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a full disk. The store drops and counts new turns until the disk has space, and
-// then stores new turns again.
+// The outbox and the database share a full disk. The store keeps turns in memory, then drops and counts new turns. When
+// the disk has space, the store stores new turns again.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -101,6 +101,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
+// The backend reports a full disk twice. The outbox then frees at least 64 KiB before the third write.
 func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -128,6 +129,7 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
+// remoteBackend is a faultyBackend over Redis, and the fleet's shared part of Redis.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -151,6 +153,7 @@ func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.O
 	return b.redis.OptOutMark(ctx, id)
 }
 
+// withRedis replaces the SQLite database by Redis.
 func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {
@@ -167,8 +170,8 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// Exchanges bypass the outbox, and the account counts them. While the backend is also unavailable, they wait in memory.
-// Once the disk has space, they go through the outbox again.
+// While the disk is full, exchanges bypass the outbox, and the account still counts each exchange. If the backend is
+// also unavailable, exchanges wait in memory. Once the disk has space, exchanges go through the outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)

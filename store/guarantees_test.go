@@ -23,6 +23,7 @@ func (f *fixture) checkStored(name string, want ...string) {
 	checkEqual(f.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
+// playTurn begins a session and offers a turn with markerWord in the reply.
 func (f *fixture) playTurn(name string, turn int) {
 	f.beginSession(tenantA, name, newAssignment(true))
 	x, start := f.startTurn(name, turn)
@@ -54,7 +55,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 	})
 }
 
-func TestStopWritesEverything(t *testing.T) {
+func TestStopStoresTurnsAndFeedback(t *testing.T) {
 	t.Parallel()
 	const n = 700
 	f := newFixture(t, nil)
@@ -79,7 +80,7 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 }
 
-// A second kill adds no second stub. A turn that had ended is complete.
+// A second kill adds no second stub. A turn that ended before the kill stays complete.
 func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,8 +107,8 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){
-		"name": func(f *fixture) (int, error) { return f.store.ForgetSession(f.t.Context(), tenantA, "s") },
-		"id": func(f *fixture) (int, error) {
+		"session name": func(f *fixture) (int, error) { return f.store.ForgetSession(f.t.Context(), tenantA, "s") },
+		"session id": func(f *fixture) (int, error) {
 			return f.store.ForgetSession(f.t.Context(), tenantA, sessionID("s").String())
 		},
 		"tenant": func(f *fixture) (int, error) { return f.store.ForgetTenant(f.t.Context(), tenantA) },

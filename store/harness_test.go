@@ -42,11 +42,11 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
-// clock is the manual time, or time.Now, plus the time added by the test.
+// clock returns manual, or time.Now without a manual time, plus offset.
 type clock struct {
 	mu     sync.Mutex
-	manual time.Time // zero means time.Now
-	offset time.Duration
+	manual time.Time     // zero means time.Now
+	offset time.Duration // total advance by add
 }
 
 func (c *clock) now() time.Time {
@@ -82,7 +82,8 @@ type faultyBackend struct {
 	err   error
 	hook  func(op string) // runs before every call, without mu; set by onCall
 
-	refusedSession, panickingSession session.ID // feedback on them always fails, or panics
+	refusedSession   session.ID // every AddFeedback call for this session fails
+	panickingSession session.ID // every AddFeedback call for this session panics
 }
 
 func (f *faultyBackend) onCall(hook func(op string)) {
@@ -204,7 +205,7 @@ func (f *faultyBackend) Forget(ctx context.Context, tenant string, id session.ID
 }
 
 func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
-	if err := f.call("join"); err != nil {
+	if err := f.call("unpark"); err != nil {
 		return nil, err
 	}
 	return f.backend.Unpark(ctx, tenant, owners)
@@ -322,6 +323,7 @@ func (f *fixture) kill() {
 	f.store = nil
 }
 
+// end closes the store unless the test has closed it.
 func (f *fixture) end() {
 	switch {
 	case f.store == nil:
@@ -386,7 +388,7 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
 // deliverAll advances the clock until the outbox is empty. A delivery has a time limit, so a busy machine needs
-// several.
+// several deliveries.
 func (f *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
 		f.deliverFor(time.Second)
@@ -401,6 +403,7 @@ func (f *fixture) deliverFor(d time.Duration) {
 	}
 }
 
+// balancedAccount returns the account, and fails the test unless readAccount finds each exchange counted once.
 func (f *fixture) balancedAccount(running bool) store.Account {
 	f.t.Helper()
 	return readAccount(f.t, f.options.Queue.Path, running)
@@ -424,7 +427,8 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
-// account returns the account as accountText does. running means that the store is open.
+// account returns the account as text. If Run is not running, account first delivers for a second.
+// running means that the store is open.
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
@@ -447,7 +451,7 @@ func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
 	checkEqual(f.t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 0)
 	offer := func(size int64) bool {
-		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
+		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "large", 1, f.clock.now()), Size: size})
 	}
 	if limit := f.options.Queue.MaxMemoryBytes; !offer(limit) {
 		f.t.Errorf("Offer(%d-byte turn) = false, want true: some exchange memory is in use", limit)
@@ -457,6 +461,7 @@ func (f *fixture) checkMemoryIsFree() {
 	}
 }
 
+// filesWith returns the names of the files that contain a text.
 func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -663,7 +668,7 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// settledState returns a session's settled state: the reward in the counters, with a version.
+// settledState returns the session's part in the counters: the reward at the close, and a version.
 func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
@@ -781,11 +786,11 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// newScore returns a user's score y (0 to 1), posted at a minute.
-func newScore(id string, minute int, y float64) feedback.Entry {
+// newScore returns feedback from a user: a score from 0 to 1, posted at a minute.
+func newScore(id string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
-		Score: y, Tier: feedback.TierUser,
+		Score: score, Tier: feedback.TierUser,
 	}
 }
 
@@ -858,4 +863,5 @@ func eventually(t testing.TB, event string, ok func() bool) {
 	}
 }
 
+// replyKey is an echo key, the hash of a reply id, for tests with a single key.
 const replyKey session.EchoKey = 0xabcdef

@@ -78,6 +78,8 @@ func TestOnlyInvalidExchangeInBatchIsDropped(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
+// A batch with an invalid exchange fails. The store then writes the exchanges one by one to find the invalid exchange,
+// and one of these writes fails, too.
 func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -87,7 +89,7 @@ func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	writes := 0
 	f.backend.onCall(func(string) {
 		if writes++; writes == 3 {
-			f.backend.failNext("write", 1, errDown) // while exchanges are written one by one
+			f.backend.failNext("write", 1, errDown)
 		}
 	})
 	f.deliver()
@@ -100,8 +102,8 @@ func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// One batch has an invalid exchange and an exchange in a deleted session. The account counts the latter as stored,
-// because it was delivered.
+// One batch has an invalid exchange and an exchange in a deleted session. The account counts the deleted session's
+// exchange as stored, because the exchange was delivered.
 func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
@@ -120,8 +122,8 @@ func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
-// Exchanges are counted as dropped, and feedback is refused.
-func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
+// Without a data directory, the backend is a NullBackend. Exchanges are counted as dropped, and feedback is refused.
+func TestNullBackendKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// Late feedback waits in the outbox because the backend could not store it.
+// A late post is posted feedback that waits in the outbox, because the backend could not store the feedback.
 
 // failPosts makes the backend calls for a post fail until allowPosts.
 func (f *faultyBackend) failPosts() {
@@ -38,7 +38,7 @@ func (f *fixture) postDuringOutage(p feedback.Post) {
 	}
 }
 
-func TestManyClientsFeedbackDuringOutageIsKept(t *testing.T) {
+func TestConcurrentLatePostsAreKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
 	f := newFixture(t, nil)
@@ -92,7 +92,7 @@ func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
-// The feedback joins although the session's row was also waiting in the outbox when the feedback was posted.
+// The session's row was also waiting in the outbox when the feedback was posted.
 func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -108,7 +108,7 @@ func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// The backend refuses the first post again and again, but stores the second. The first post is dropped after a week.
+// The backend refuses the first post repeatedly, but stores the second. The first post is dropped after a week.
 func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -154,7 +154,7 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	checkEqual(t, "Metrics.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
-func TestInvalidFeedbackIsNotKept(t *testing.T) {
+func TestInvalidPostDuringOutageIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.backend.failPosts()
@@ -165,7 +165,7 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 }
 
-func TestFeedbackDuringOutageIsLimited(t *testing.T) {
+func TestLatePostsAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
 	f.playOneTurn("s", newAssignment(true))
@@ -254,12 +254,12 @@ func TestForgettingDeletesLatePostOnReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
-			lookups, retries := 0, 0
+			lookups, retries := 0, 0 // look-ups of keys, and attempts to store the post
 			for _, op := range f.backend.takeCalls() {
 				switch op {
 				case "echo":
 					lookups++
-				case "feedback": // the worker looks up the late post's keys again
+				case "feedback": // each attempt looks up the late post's key again
 					retries++
 				}
 			}
@@ -296,8 +296,8 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	}
 }
 
-// During an outage, while session s is being deleted, feedback on a reply in s arrives. It is deleted, too. Feedback on
-// the other session stays.
+// Feedback on a reply in session s arrives during an outage, while session s is being deleted. This feedback is
+// deleted, too. Feedback on the other session stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
@@ -325,7 +325,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
-// The other replica may already have deleted the reply's keys.
+// The other replica has already deleted the reply's key, by which the feedback identifies the session.
 func TestReplicaErasureDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend

@@ -48,6 +48,7 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
+// uncertain means that the session may exist, but the backend did not return a usable row.
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -162,7 +163,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	})
 }
 
-// Memory holds the most recently used sessions; all others are in the database.
+// Memory has the most recently used sessions; older sessions are in the database.
 func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -208,38 +209,39 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	}
 }
 
-// The only copy of a session without a row is in memory. A 16th of the limit is reserved for continuing sessions.
+// A session without a stored row cannot be evicted, because the only copy is in memory. A 16th of the limit is reserved
+// for continuing sessions.
 func TestFullMemoryRefusesNewSessions(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	first := f.beginSession(tenantA, "first", newAssignment(true))
-	began := 1
+	begun := 1
 	for i := range 10 * limit {
 		if f.store.FullReason(tenantA) != "" {
 			continue
 		}
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
-		began++
+		begun++
 	}
-	checkEqual(t, "sessions begun", began, limit-limit/16)
+	checkEqual(t, "sessions begun", begun, limit-limit/16)
 	for i := range limit { // sessions begin without calling FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
 			f.store.Release(ses, store.DecisionsChanged)
-			began++
+			begun++
 		}
 	}
 	checkEqual(t, "sessions in memory", f.store.Sessions(), limit-limit/16)
-	checkEqual(t, "sessions begun without calling FullReason", began, limit-limit/16)
+	checkEqual(t, "sessions begun, including those without calling FullReason", begun, limit-limit/16)
 	checkEqual(t, "the first session is in memory", f.inMemory(tenantA, first), true)
 	f.deliver()
 	checkEqual(t, "FullReason after the rows are written", f.store.FullReason(tenantA), "")
 	checkEqual(t, "first session's turns", f.turnCount(first), 1)
 }
 
-// The session for a turn in the recorder's queue stays, even if the request has ended and other sessions need the
-// memory.
+// A session stays in memory while a turn is in the recorder's queue, even if the request has ended and other sessions
+// need the memory.
 func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
 	const limit = 32
@@ -323,10 +325,10 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	checkEqual(t, "total turns", sum, workers*rounds)
 }
 
-// hangingBackend is a backend whose look-ups block until the context ends while hangs is set.
+// hangingBackend is a backend with look-ups that can block until the context ends.
 type hangingBackend struct {
 	*faultyBackend
-	hangs bool
+	hangs bool // look-ups block
 }
 
 func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
@@ -366,8 +368,8 @@ func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// The replica never writes the temporary record over the stored record. It uses the stored record when the backend
-// answers.
+// A replica that cannot read the backend begins a temporary record. The replica never writes the temporary record over
+// the stored record, and adopts the stored record when the backend answers.
 func TestStoredRecordReplacesOfflineRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -422,14 +424,14 @@ func TestStoredRecordReplacesOfflineRecord(t *testing.T) {
 	})
 }
 
-// The run is excluded from the experiment, because the look-up did not end in time.
+// The adopted run is excluded from the experiment, because the look-up did not end in time.
 func TestStoredRunReplacesOfflineRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := session.RunID(tenantA, "nightly")
-	newRun := func(standIn bool) *session.Record {
+	newRun := func(startedOffline bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, f.clock.now())
-		rec.State.StartedOffline = standIn
+		rec.State.StartedOffline = startedOffline
 		return rec
 	}
 	stored := newRun(false)
@@ -479,22 +481,22 @@ func TestRefreshReadsAnotherReplicasNewerCounts(t *testing.T) {
 	checkEqual(t, "turns after refreshing a record that is newer in memory", f.turnCount(id), 9)
 }
 
-// The flooding tenant's further sessions get no lessons. When the tenant's rows are stored, a new session evicts the
-// tenant's least recently used one.
+// FullReason refuses the flooding tenant's new sessions above the tenant's share. When the tenant's rows are stored, a
+// new session evicts the tenant's least recently used session.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32
 	f := newFixture(t, func(o *store.Options) { o.MaxSessions, o.MaxTenantSessions = limit, share })
-	began := 0
+	begun := 0
 	for i := range 10 * limit {
 		if reason := f.store.FullReason(tenantA); reason != "" {
 			checkEqual(t, "FullReason(flooding tenant)", reason, label.ExcludedTenant)
 			continue
 		}
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
-		began++
+		begun++
 	}
-	checkEqual(t, "tenant's sessions begun", began, share)
+	checkEqual(t, "tenant's sessions begun", begun, share)
 	checkEqual(t, "FullReason(another tenant)", f.store.FullReason("another"), "")
 	other := f.beginSession("another", "other", newAssignment(true))
 	f.deliver()

@@ -12,17 +12,17 @@ import (
 	"precept/store"
 )
 
-// Scores stay visible. If a turn is hidden, the feedback text on the whole session is hidden, too.
+// If a turn is hidden, the feedback text on the turn and on the whole session is hidden, too. Scores stay visible.
 func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
 		want   string // visible comments
 	}{
-		"no opt-out":                {nil, "on 1|on 2|on the session"},
-		"no turn opted out":         {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
-		"turn 2 opted out":          {newOptOut(t, "*.env"), "on 1"},
-		"path in no turn opted out": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
+		"no opt-out":           {nil, "on 1|on 2|on the session"},
+		"no turn opted out":    {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
+		"turn 2 opted out":     {newOptOut(t, "*.env"), "on 1"},
+		"other path opted out": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		f := newFixture(t, nil)
 		v := f.newConversation("s")
@@ -59,13 +59,14 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	}
 }
 
-// The feedback is on a turn that is no longer stored.
-func TestFeedbackTextStaysVisibleInCheckedSession(t *testing.T) {
+// A session's Facts say which turns were checked against which opt-out patterns. Feedback text on a turn that is no
+// longer stored is visible only if all turns were checked against the current patterns.
+func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", CopiedFrom: "run"}}
 	for name, tc := range map[string]struct {
-		facts  session.Facts // Facts.Paths is the hash of the patterns by which the stored turns were checked
+		facts  session.Facts // Turns checked, and in Paths the hash of the patterns
 		hidden []int         // turns that opted out when they were recorded
 		want   string        // visible comments
 	}{
@@ -94,7 +95,8 @@ func TestFeedbackTextStaysVisibleInCheckedSession(t *testing.T) {
 	}
 }
 
-// Samples lose feedback text on the whole session, because the text may be about a hidden turn.
+// A sample loses feedback text on the whole session, because the text may be about a hidden turn. Feedback text on a
+// visible turn stays.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")

@@ -84,7 +84,7 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// No text, hash or key from the turn stays. The next request repeats the turn's text, but no copy stays.
+// No text, hash or key from the opted-out turn is stored, even though the next request repeats the turn's text.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -150,7 +150,7 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	}
 }
 
-// The record in memory keeps the opted-out turns' numbers.
+// All turns opt out. The record stays in memory with the numbers of the opted-out turns.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,8 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	})
 }
 
-// A mark has turn and item counts. With a different secret, the store does not find the mark.
+// An opt-out mark keeps a session's turn and item counts without the session's id. With a different secret, the store
+// does not find the mark.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {

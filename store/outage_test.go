@@ -47,7 +47,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// The backlog is ten times as large as the memory for exchanges.
+// The backlog is ten times as large as the memory for exchanges, so most exchanges wait in the outbox.
 func TestLongOutageBacklogIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -105,6 +105,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
+// A session that is only in the outbox is uncertain: Acquire does not find the session, but the session exists.
 func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -159,6 +160,7 @@ func (l *lossyBackend) PutOptOutMarks(context.Context, map[session.ID]session.Op
 func (l *lossyBackend) OptOutMark(context.Context, session.ID) (session.OptOutMark, bool, error) {
 	return session.OptOutMark{}, false, nil
 }
+
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
 // withFleet makes the backend a lossyBackend, as if several replicas shared it, and stores it in *lossy.
@@ -194,7 +196,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, start := f.startTurn("new", 2) // the backend loses this turn's end while precept is down
+	x, start := f.startTurn("new", 2) // the backend loses this turn while precept is down
 	f.deliver()
 	f.endTurn(x, start)
 	f.deliver()
@@ -210,8 +212,9 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Exchanges are durable after a local database sync, or some seconds after a shared server sync.
-func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
+// A delivered exchange is durable after a sync of the local database, or some seconds after a sync of a shared server.
+// Only then the outbox deletes the exchange.
+func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
 		t.Run(map[bool]string{false: "local database", true: "shared server"}[shared], func(t *testing.T) {
@@ -273,7 +276,7 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The outbox cannot be created; this is reported as a failure.
+// A file is in the place of the outbox directory. The store reports one failure, and works without an outbox.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {
@@ -314,7 +317,7 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	f.store.BeginTurn(newExchange(tenantA, "s", 3, f.clock.now()))
 	f.deliver()
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
-	checkFailures("writing an unended turn fails", "write")
+	checkFailures("writing an unfinished turn fails", "write")
 	checkFailures("nothing fails")
 }
 
@@ -356,7 +359,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {
 		set    func(o *store.Options)
-		reason string
+		reason string // of the dropped exchanges
 	}{
 		"shared outbox":       {func(o *store.Options) { o.Queue.MultiTenant = true }, "quota"},
 		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.MaxTenantBytes = 256 << 10 }, "tenant"},
@@ -397,7 +400,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	}
 }
 
-// slowBackend times out when writing more than limit bytes of text.
+// slowBackend times out when it writes more than limit bytes of text.
 type slowBackend struct {
 	*faultyBackend
 	limit   int
@@ -427,7 +430,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(o *store.Options) {
 				o.Queue.MaxMemoryBytes = 16 << 20
-				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout), 0}
+				o.Backend = &slowBackend{faultyBackend: o.Backend.(*faultyBackend), limit: 1200 << 10, err: fmt.Errorf("write: %w", timeout)}
 			})
 			for n := range 60 {
 				if !f.offerLarge("s", n+1, 100<<10) {
@@ -448,7 +451,7 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 	var slow *slowBackend
 	f := newFixture(t, func(o *store.Options) {
 		o.Queue.MaxMemoryBytes = 16 << 20
-		slow = &slowBackend{o.Backend.(*faultyBackend), 3 * size, os.ErrDeadlineExceeded, 0}
+		slow = &slowBackend{faultyBackend: o.Backend.(*faultyBackend), limit: 3 * size, err: os.ErrDeadlineExceeded}
 		o.Backend = slow
 	})
 	offered := 0

@@ -32,7 +32,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// Changed counts are written after a second, or earlier with the next decision or at a stop.
+// A row with only changed counts is written after a second, or earlier with the next decision or at a stop.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -95,23 +95,23 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-func TestTurnBurstIsStoredOnce(t *testing.T) {
+func TestTurnsThatFillMemoryAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	const n, each = 10, 3 << 20
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = n * each })
-	for turn := 1; turn <= n; turn++ {
+	const turns, turnBytes = 10, 3 << 20
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = turns * turnBytes })
+	for turn := 1; turn <= turns; turn++ {
 		x, start := f.startTurn("s", turn)
-		f.store.Offer(store.Turn{Exchange: x, Start: start, Size: each})
+		f.store.Offer(store.Turn{Exchange: x, Start: start, Size: turnBytes})
 	}
 	f.deliver()
-	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), n)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), turns)
 	checkAccount(t, "account", f.account(true), "10 = 10 + 0 + 0")
 	f.checkMemoryIsFree()
 }
 
-func TestManyTurnsAreDeliveredEarly(t *testing.T) {
+func TestLargeBatchIsDeliveredEarly(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]struct {
+	for name, batch := range map[string]struct {
 		turns int   // number of offered turns
 		bytes int64 // size of each turn
 		early bool  // whether the turns are delivered before DeliverEvery has passed
@@ -126,17 +126,17 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MaxMemoryBytes = time.Hour, 16<<20 })
 				f.offer("first", 1) // delivered immediately; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
-				for turn := 1; turn <= size.turns; turn++ {
-					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size.bytes})
+				for turn := 1; turn <= batch.turns; turn++ {
+					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: batch.bytes})
 				}
 				time.Sleep(time.Second)
 				// Fewer than flushAt turns may wait for the recorder's next tick.
-				if n := f.exchangeCount(sessionID("s")); n > 0 != size.early {
-					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
+				if n := f.exchangeCount(sessionID("s")); n > 0 != batch.early {
+					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, batch.turns, batch.early)
 				}
 				f.clock.add(time.Hour)
 				time.Sleep(time.Second)
-				checkEqual(t, "stored exchanges after DeliverEvery", f.exchangeCount(sessionID("s")), size.turns)
+				checkEqual(t, "stored exchanges after DeliverEvery", f.exchangeCount(sessionID("s")), batch.turns)
 			})
 		})
 	}
@@ -197,13 +197,13 @@ func TestPanicDropsOnlyOneTurn(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// panickingExchange panics before every step on one exchange.
+// panickingExchange panics before every step on one exchange, and counts the panics.
 type panickingExchange struct {
 	exchange string // exchange id
 	panics   atomic.Int64
 }
 
-// before is Hooks.Before. It counts panics.
+// before is a function for Hooks.Before.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.panics.Add(1)
@@ -211,8 +211,8 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// A step panics while the store records the exchange, or at the start after a crash. The dead letter contains no
-// personal data.
+// One of five exchanges makes a step panic, while the store records the exchange, or at the start after a crash. The
+// other exchanges are stored. The dead letter (the entry about the dropped exchange) contains no personal data.
 func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -264,7 +264,7 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 // panickingExpiry panics at each deletion by age, and at the first deletion of old parked feedback.
 type panickingExpiry struct {
 	store.Backend
-	retain, purge atomic.Int64
+	retain, purge atomic.Int64 // calls of PurgeSessions and PurgeParked
 }
 
 func (p *panickingExpiry) PurgeSessions(context.Context, time.Time) (int, error) {
@@ -279,7 +279,7 @@ func (p *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return p.Backend.PurgeParked(ctx, before)
 }
 
-// The deletion is tried again at the next regular time.
+// A deletion by age that panicked is tried again at the next regular time. New turns are stored.
 func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

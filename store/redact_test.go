@@ -16,9 +16,10 @@ import (
 	"precept/store"
 )
 
-// secret returns a secret naming a place, joined at run time, so that scanners find no secret in this file.
-func secret(place string) string {
-	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
+// secret returns a fake GitHub token that starts with a name. The token is joined at run time, so that scanners find no
+// secret in this file.
+func secret(name string) string {
+	return strings.Join([]string{"gh", "p_"}, "") + name + strings.Repeat("A1b2C3d4", 5)[len(name):36]
 }
 
 func readAllFiles(t *testing.T, dir string) []byte {
@@ -89,6 +90,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("after the kill", readAllFiles(t, f.dir))
 }
 
+// readBack returns the session's row, exchanges, feedback and samples as JSON.
 func (f *fixture) readBack(id session.ID) []byte {
 	f.t.Helper()
 	var all []any
@@ -110,7 +112,7 @@ func (f *fixture) readBack(id session.ID) []byte {
 	return text
 }
 
-// After a restart a new address gets a number that the session has not used.
+// After a restart, a new address gets a number that the session has not used yet.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -218,6 +220,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	}
 }
 
+// With StoreContent = false, no sample is written, but the reward is counted.
 func TestSessionsCountWithoutStoredContent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Content.StoreContent = false })

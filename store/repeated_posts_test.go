@@ -19,7 +19,7 @@ func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	return done
 }
 
-// A better rating under a different id comes between the two posts, and decides the reward.
+// Entry a is posted twice, with entry b in between. Entry a keeps the first post's time, so entry b decides the reward.
 func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
@@ -33,7 +33,7 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			checkEqual(f.t, "answer to the repeated post", f.postKeyedFeedback(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
 			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.TakeTouched()), 0)
 		},
-		"before the session arrives": func(f *fixture) {
+		"both posts before the session arrives": func(f *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
 				checkEqual(f.t, "answer", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
@@ -78,7 +78,8 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	}
 }
 
-// A failure prevented the copy for the unit (the run). The copy added later has the first post's time.
+// Feedback on a session is copied to the session's unit, here the parent session. The first post added no copy. The
+// copy from the repeated post has the first post's time.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -332,7 +332,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 	checkEqual(t, "undelivered rows without text", forgotten, 60)
 }
 
-func TestOptedOutTurnLosesStub(t *testing.T) {
+func TestOptOutErasesStub(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Tidy())
