@@ -16,7 +16,8 @@ import (
 
 const childFlag = "outbox-child"
 
-// runChild appends, delivers and releases rows until it is killed, and prints each acknowledged flush's last row.
+// runChild is the main function of a child process that appends, delivers and releases rows until the parent process
+// kills it. After each flush, it prints the last acknowledged row.
 func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// queue is an Outbox that records damage reports.
 type queue struct {
 	*outbox.Outbox
 	t             testing.TB
@@ -135,6 +136,7 @@ func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
+// must ends the test if an error is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -194,7 +196,8 @@ func TestReadEndsAtByteLimit(t *testing.T) {
 	must(t, err)
 }
 
-func TestEachExchangeIsCountedOnce(t *testing.T) {
+// A stub records a turn in progress. After a crash, the exchange counts as incomplete instead of spooled.
+func TestAccountCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	inProgress := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
@@ -202,7 +205,7 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 		running, crashed string // accounts while the process runs and after a crash: admitted = stored + spooled + incomplete + dropped
 	}{
 		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
-		"stub":                   {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
+		"only a stub":            {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
 		"stub, then a row":       {[]outbox.Flush{inProgress, {Rows: []outbox.Row{newRow("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"stub, then dropped":     {[]outbox.Flush{inProgress, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
 		"dropped without a stub": {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
@@ -227,7 +230,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // after three crashes there is still only one row for the stub
+	for range 3 { // further crashes add no further row for the stub
 		q = open(t, q.crashCopy())
 		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}
@@ -239,6 +242,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
+// Rewind is for a store that has lost data: all rows still in the outbox are delivered again.
 func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -289,6 +293,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
+// filesWith returns the names of the files that contain a text.
 func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)
@@ -359,6 +364,7 @@ func TestTidyShrinksReleasedQueueFile(t *testing.T) {
 	}
 }
 
+// AddMarks keeps at most the given number of opt-out marks, here 2.
 func TestAddMarksDeletesTheOldestMarks(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -425,7 +431,7 @@ func TestMissingFileHasZeroAccount(t *testing.T) {
 	checkAccount(t, "in a missing file", a, "0 = 0 + 0 + 0")
 }
 
-func TestForeignFileIsSetAside(t *testing.T) {
+func TestOpenRenamesForeignFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, os.WriteFile(outboxPath(dir), []byte("this is a letter"), 0o600))
@@ -438,7 +444,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	checkEqual(t, "files with the letter after DeleteDamagedFiles", len(q.filesWith("this is a letter")), 0)
 }
 
-// The test flips a bit, clears 5000 bytes or truncates the file. Lost exchanges are counted.
+// The test flips a bit, clears 5000 bytes or truncates the file. The account counts the lost exchanges as dropped.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())

@@ -18,12 +18,13 @@ import (
 	"precept/store/storetest"
 )
 
+// The starts of two commands in docs/OPERATIONS.md.
 const (
 	storeRules    = "ACL SETUSER precept on >PASSWORD "
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the ACL rules in docs/OPERATIONS.md after a command that starts with begin.
+// documentedRules returns the ACL rules in docs/OPERATIONS.md that follow the text begin.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -38,6 +39,7 @@ func documentedRules(t *testing.T, begin string) string {
 	return strings.Join(strings.Fields(rules), " ")
 }
 
+// permissions returns the documented command rules for the store's user, from -@all on.
 func permissions(t *testing.T) []string {
 	t.Helper()
 	rules := strings.Fields(documentedRules(t, storeRules))
@@ -69,30 +71,31 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
 	s := openWithShards(t, url, shards)
 	check("ping", s.Ping(t.Context()))
-	for _, call := range append(changeCalls()[:1:1], readCalls()...) {
+	write := changeCalls()[0]
+	for _, call := range append([]storeCall{write}, readCalls()...) {
 		_, err := call.do(t.Context(), s)
 		check(call.name, err)
 	}
 	streams, err := s.SampleStreams(t.Context())
-	check("streams", err)
+	check("sample streams", err)
 	for stream, last := range streams {
 		_, _, err := s.SamplesAfter(t.Context(), stream, "", "")
 		check("samples", err)
 		check("acknowledge", s.AckSamples(t.Context(), "lake", map[string]string{stream: last}))
 	}
 	_, err = s.SampleGroups(t.Context(), "lake")
-	check("groups", err)
+	check("sample groups", err)
 	_, _, err = s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
-	check("cool", err)
+	check("delete exchanges", err)
 	for _, call := range changeCalls()[1:] {
 		_, err := call.do(t.Context(), s)
 		check(call.name, err)
 	}
 	_, err = s.AcquireLease(t.Context(), "work", "me", time.Now(), time.Minute)
-	check("claim", errors.Join(err, s.ReleaseLease(t.Context(), "work", "me")))
+	check("lease", errors.Join(err, s.ReleaseLease(t.Context(), "work", "me")))
 	_, err = s.Epoch(t.Context())
 	check("epoch", err)
-	check("opt-outs", s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
+	check("put opt-out marks", s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +145,7 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 	}
 }
 
+// A used command that is not documented makes callEveryMethod fail, because the user may not send the command.
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

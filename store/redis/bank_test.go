@@ -27,7 +27,7 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// remoteWriter writes to a lesson store like a separate process.
+// remoteWriter is a storetest.BankWriter that changes lessons like a separate process.
 type remoteWriter struct{ *redis.Bank }
 
 // setText sets a lesson's text; nil deletes the lesson.
@@ -118,7 +118,7 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	select {
 	case b := <-books:
 		if b.Len() != 1 {
-			t.Errorf("published book lessons: got %d, want 1", b.Len())
+			t.Errorf("lessons in the published book: got %d, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("timed out after 20 s waiting for the new lesson")
@@ -150,8 +150,12 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 				return errors.New("the watcher has not reported a book")
 			}
 			text := fmt.Sprint(current.problems)
+			wantProblems := "no problem"
+			if problem != "" {
+				wantProblems = fmt.Sprintf("a problem that contains %q", problem)
+			}
 			if current.book.Len() != lessons || (problem == "") != (len(current.problems) == 0) || !strings.Contains(text, problem) {
-				return fmt.Errorf("got %d lessons and problems %s, want %d lessons and a problem with %q (none if empty)", current.book.Len(), text, lessons, problem)
+				return fmt.Errorf("got %d lessons and problems %s, want %d lessons and %s", current.book.Len(), text, lessons, wantProblems)
 			}
 			return nil
 		})
@@ -194,7 +198,7 @@ func TestBankMeetsStorageContract(t *testing.T) {
 	var n atomic.Int64
 	banktest.Run(t, func(t *testing.T) bank.Storage {
 		t.Helper()
-		return openLessonStore(t, server.URL()+fmt.Sprintf("?prefix=place%d", n.Add(1)))
+		return openLessonStore(t, server.URL()+fmt.Sprintf("?prefix=bank%d", n.Add(1)))
 	})
 }
 
@@ -242,6 +246,6 @@ func TestWatcherSurvivesCallbackPanic(t *testing.T) {
 	}
 	await("the next book", func() bool { return lessons.Load() == 2 })
 	if n := panics.Load(); n != 1 {
-		t.Errorf("panics at first book: got %d, want 1", n)
+		t.Errorf("panics in the callback: got %d, want 1", n)
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica adds settlements (counted sessions) to counters read once: its own directly, other replicas' from the
-// change log, up to a limit.
+// A replica reads the counters once, and then adds settlements (counted sessions): own settlements directly, and other
+// replicas' settlements from the change log. When too many settlements overflow the log, the replica reads the counters
+// again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -139,11 +140,11 @@ func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// Changes returns the changes since the previous call. The store applies the second settlement although the reply is
-// lost, at once or only after Positions or Counters, and Changes must return this settlement once.
+// The reply to the second settlement is lost, but Redis applies the settlement: before the next call, after Positions,
+// or after Counters. Changes must return the settlement exactly once.
 func TestChangesIncludeSettlementsWithLostReplies(t *testing.T) {
-	for _, order := range []string{"at once", "after Positions", "after Counters"} {
-		t.Run(order, func(t *testing.T) {
+	for _, applied := range []string{"applied before the next call", "applied after Positions", "applied after Counters"} {
+		t.Run(applied, func(t *testing.T) {
 			server := storetest.StartRedis(t)
 			proxy := newFaultProxy(t, server.Addr)
 			defer proxy.close()
@@ -187,20 +188,20 @@ func TestChangesIncludeSettlementsWithLostReplies(t *testing.T) {
 			}
 			got := readCounters()
 			injected := cutAfter
-			if order != "at once" {
+			if applied != "applied before the next call" {
 				injected = delayed
 			}
 			settleSessions(10, injected)
-			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // closes the breaker
+			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // until the circuit breaker permits calls again
 				t.Log(err)
 			}
-			switch order {
-			case "after Positions":
+			switch applied {
+			case "applied after Positions":
 				got += readChanges()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
-			case "after Counters":
+			case "applied after Counters":
 				readChanges()
 				got = readCounters()
 				if err := proxy.release(); err != nil {
@@ -218,7 +219,9 @@ func TestChangesIncludeSettlementsWithLostReplies(t *testing.T) {
 	}
 }
 
-func TestStoreDiscardsUnchangedTenants(t *testing.T) {
+// Positions keeps the new settlements only for the tenants in the call. For a tenant that is missing in one call,
+// Changes returns ok = false, and the counters must be read again.
+func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}

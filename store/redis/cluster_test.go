@@ -42,6 +42,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 		}
 		sessionKeyKinds[strings.Split(key, ":")[3]] = true
 	}
+	// Rows, exchanges, samples, feedback, index entries, counters, and lists.
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !sessionKeyKinds[kind] {
 			t.Errorf("the session's slot has no key of kind %s", kind)
@@ -49,7 +50,8 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// Redis refuses each whole write to a moving slot. After the move, a client with the old slot table retries the writes.
+// While a slot moves, Redis refuses each write as a whole. After the move, a client with the old slot table finds the
+// new node.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())
@@ -85,7 +87,7 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	}
 	checkStored(t, s, 3)
 	if left := listKeys(t, from, "*:s:"+sessionID(1).String()); len(left) > 0 {
-		t.Errorf("session keys on the old node: got %q, want none", left)
+		t.Errorf("session 1's keys on the old node: got %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// DeleteExchanges waits until a consumer group (here lake) has acknowledged the samples.
-func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
+// DeleteExchanges keeps a session's exchanges until a consumer group (here lake) has acknowledged the sample.
+func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
 	if err := s.Write(t.Context(), fullBatch()); err != nil {
@@ -24,7 +24,7 @@ func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
-	purge := func(seconds int) (int, bool) {
+	deleteBefore := func(seconds int) (int, bool) {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond) // until the previous ExchangeDeleter's lease has expired
 		n, ok, err := s.NewExchangeDeleter("lake", fmt.Sprint(seconds)).DeleteExchanges(t.Context(), atSecond(seconds), time.Millisecond)
@@ -33,7 +33,7 @@ func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
 		}
 		return n, ok
 	}
-	if n, ok := purge(1000); n != 0 || ok {
+	if n, ok := deleteBefore(1000); n != 0 || ok {
 		t.Errorf("DeleteExchanges without a group = %d, %v, want 0, false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
@@ -45,20 +45,20 @@ func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, ok := purge(1000); n != 0 || !ok {
+	if n, ok := deleteBefore(1000); n != 0 || !ok {
 		t.Errorf("DeleteExchanges before the sample is acknowledged = %d, %v, want 0, true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := purge(-3600); n != 0 {
+	if n, _ := deleteBefore(-3600); n != 0 {
 		t.Errorf("DeleteExchanges with a time before the session = %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
 	if err != nil || len(before) == 0 {
 		t.Fatalf("Exchanges before DeleteExchanges = %v, %v, want at least one", before, err)
 	}
-	if n, _ := purge(1000); n != len(before) {
+	if n, _ := deleteBefore(1000); n != len(before) {
 		t.Errorf("DeleteExchanges after the sample is acknowledged = %d, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
@@ -72,8 +72,8 @@ func TestPurgeDeletesAcknowledgedExchanges(t *testing.T) {
 	}
 }
 
-// writePurgeable writes closed sessions, each with a sample and an exchange.
-func writePurgeable(t *testing.T, s *redis.Store, tenant string, from, to int) {
+// writeClosedSessions writes the closed sessions from to to-1, each with a sample and an exchange.
+func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
 	for n := from; n < to; n++ {
@@ -99,13 +99,12 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// 1,000 sessions were last seen at the same time. This is more than deleteStep, the number of sessions that
-// DeleteExchanges examines per script call.
-func TestPurgeHandlesEqualTimes(t *testing.T) {
+// 1,000 sessions have the same last time, more than DeleteExchanges examines in one script call (deleteStep).
+func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000
-	writePurgeable(t, s, testTenant, 0, sessions)
+	writeClosedSessions(t, s, testTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
@@ -113,30 +112,29 @@ func TestPurgeHandlesEqualTimes(t *testing.T) {
 	}
 }
 
-// While one tenant has a backlog of undelivered exchanges, another tenant's exchanges are delivered out of order, and a
-// second time later.
-func TestRedeliveryDoesNotRestorePurgedExchange(t *testing.T) {
+// The outbox may deliver an exchange a second time, after DeleteExchanges has deleted the exchange.
+func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writePurgeable(t, s, testTenant, 0, 1)
+	writeClosedSessions(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
-	purge := func() {
+	deleteOne := func() {
 		t.Helper()
 		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
 			t.Fatalf("DeleteExchanges = %d, %v, %v, want 1, true, nil", n, ok, err)
 		}
 	}
-	checkExchanges := func(exchanges int, ever int64) {
+	checkExchanges := func(stored int, everStored int64) {
 		t.Helper()
 		list, err := s.Exchanges(t.Context(), testTenant, sessionID(0))
-		if err != nil || len(list) != exchanges {
-			t.Errorf("Exchanges = %d exchanges, %v, want %d", len(list), err, exchanges)
+		if err != nil || len(list) != stored {
+			t.Errorf("Exchanges = %d exchanges, %v, want %d", len(list), err, stored)
 		}
-		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != ever {
-			t.Errorf(`Stats["exchanges_ever"] = %d, %v, want %d`, m["exchanges_ever"], err, ever)
+		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != everStored {
+			t.Errorf(`Stats["exchanges_ever"] = %d, %v, want %d`, m["exchanges_ever"], err, everStored)
 		}
 	}
-	purge()
+	deleteOne()
 	second, later := newBatch(0).Exchanges, newBatch(0).Exchanges
 	second[0].Tenant, later[0].Tenant, later[0].ID = testTenant, testTenant, "later"
 	deliver := func(list []sample.Exchange) {
@@ -148,17 +146,18 @@ func TestRedeliveryDoesNotRestorePurgedExchange(t *testing.T) {
 	deliver(second)
 	deliver(later)
 	checkExchanges(1, 2)
-	purge()
+	deleteOne()
 	deliver(second)
 	deliver(later)
 	checkExchanges(0, 2)
 }
 
-// The exchanges of an unsettled session are kept, because the next settlement builds the samples again from them.
-func TestPurgeKeepsUnsettledExchanges(t *testing.T) {
+// New feedback after the settlement makes a session unsettled. The next settlement builds the samples again from the
+// exchanges, so DeleteExchanges keeps the exchanges until then.
+func TestDeleteExchangesKeepsUnsettledSessions(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writePurgeable(t, s, testTenant, 0, 1)
+	writeClosedSessions(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
 	step := []session.Settlement{{Tenant: testTenant, ID: sessionID(0), FeedbackState: 1, To: session.SettledState{Version: 1}}}
 	if _, err := s.Settle(t.Context(), step); err != nil {
@@ -167,9 +166,9 @@ func TestPurgeKeepsUnsettledExchanges(t *testing.T) {
 	if _, err := s.AddFeedback(t.Context(), testTenant, map[session.ID][]feedback.Entry{sessionID(0): {newEntry("late")}}); err != nil {
 		t.Fatal(err)
 	}
-	cooler := s.NewExchangeDeleter("lake", "one")
+	deleter := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
-		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
+		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
 			t.Errorf("DeleteExchanges call %d = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
@@ -183,22 +182,22 @@ func TestPurgeKeepsUnsettledExchanges(t *testing.T) {
 	}
 }
 
-func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
+func TestDeleteExchangesSendsFewCommandsIfNothingIsOld(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	const tenants = 300
 	for n := range tenants {
-		writePurgeable(t, one, fmt.Sprint("tenant", n), n, n+1)
+		writeClosedSessions(t, one, fmt.Sprint("tenant", n), n, n+1)
 	}
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewExchangeDeleter("lake", "one"), other.NewExchangeDeleter("lake", "other")
 	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
 		t.Fatalf("first DeleteExchanges = %d, %v, want %d", n, err, tenants)
 	}
-	cost := func(cooler *redis.ExchangeDeleter) int {
+	cost := func(deleter *redis.ExchangeDeleter) int {
 		before := commandCount(t, server)
-		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
+		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
 			t.Errorf("DeleteExchanges without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
 		}
 		return commandCount(t, server) - before
@@ -217,7 +216,7 @@ func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 	if _, _, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(0), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	claimed := func() bool {
+	acquire := func() bool {
 		t.Helper()
 		ok, err := s.AcquireLease(t.Context(), "cool lake", "two", atSecond(0), time.Hour)
 		if err != nil {
@@ -225,19 +224,19 @@ func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 		}
 		return ok
 	}
-	if claimed() {
+	if acquire() {
 		t.Fatal("another owner got the lease before Release")
 	}
 	if err := s.NewExchangeDeleter("lake", "three").Release(t.Context()); err != nil {
 		t.Errorf("ExchangeDeleter.Release without the lease: %v", err)
 	}
-	if claimed() {
+	if acquire() {
 		t.Error("another owner got the lease after Release without the lease")
 	}
 	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
 		t.Errorf("ExchangeDeleter.Release with the lease: %v", err)
 	}
-	if !claimed() {
+	if !acquire() {
 		t.Error("another owner did not get the lease after Release with the lease")
 	}
 }

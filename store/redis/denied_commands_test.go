@@ -11,8 +11,9 @@ import (
 	"precept/store/redis"
 )
 
-// A script that stops at a denied command would leave a part of the data, and a repeated call would skip the rest.
-func TestDataIsCompleteAfterADeniedCommandIsAllowed(t *testing.T) {
+// If a script stopped at a denied command, a part of the data would be written, and the repeated call would skip the
+// rest.
+func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	write := func(prefix, denied string) string {

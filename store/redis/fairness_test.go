@@ -12,8 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A session with feedback after a settlement is unsettled. A store divides sessions into shards.
-func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
+// A session with feedback after a settlement is unsettled. UnsettledSessions returns a random order, so that replicas
+// take different sessions.
+func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions, limit = 60, 10
@@ -42,7 +43,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 		}
 		return ids
 	}
-	seen, firsts := map[session.ID]bool{}, map[session.ID]bool{}
+	seen, seenFirst := map[session.ID]bool{}, map[session.ID]bool{}
 	for range 300 {
 		ids := unsettledIDs(limit)
 		if len(ids) != limit {
@@ -51,10 +52,10 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 		for _, id := range ids {
 			seen[id] = true
 		}
-		firsts[ids[0]] = true
+		seenFirst[ids[0]] = true
 	}
-	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 UnsettledSessions calls: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
+	if len(seen) != sessions || len(seenFirst) < sessions/4 {
+		t.Errorf("300 UnsettledSessions calls: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(seenFirst), sessions, sessions/4)
 	}
 	if n := len(unsettledIDs(1000)); n != sessions {
 		t.Errorf("UnsettledSessions(1000) = %d sessions, want %d", n, sessions)
@@ -64,7 +65,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	}
 }
 
-func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
+func TestRatedOpenSessionsLimitsPageOverAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions = 40
@@ -185,9 +186,8 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// A server regularly calls Stats and PurgeParked. PurgeParked deletes old feedback on unknown sessions (parked
-// feedback).
-func TestRegularCallsCostTheSameForManyTenants(t *testing.T) {
+// PurgeParked deletes old parked feedback (feedback on unknown sessions).
+func TestStatsAndPurgeParkedIgnoreTenantCount(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
 	addTenants := func(from, to int) {

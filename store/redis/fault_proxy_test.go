@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// faultProxy is a proxy between a store and Redis that counts the commands and injects a fault at one command.
+// faultProxy is a proxy between a store and Redis. It counts the commands, and injects a fault at one command.
 type faultProxy struct {
 	server string
 	l      net.Listener
@@ -29,9 +29,9 @@ type faultProxy struct {
 type fault string
 
 const (
-	cutBefore fault = "cut before" // before the server gets the command
-	cutAfter  fault = "cut behind" // after the server has executed the command
-	delayed   fault = "late"       // the server gets the command when release is called
+	cutBefore fault = "cut before execution" // the connection breaks before the server gets the command
+	cutAfter  fault = "cut after execution"  // the connection breaks after the server has executed the command
+	delayed   fault = "delayed"              // the connection breaks, and the server gets the command when release is called
 )
 
 func newFaultProxy(t *testing.T, server string) *faultProxy {
@@ -158,6 +158,7 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	return strings.ToUpper(parts[2]), raw, nil
 }
 
+// readRaw reads a command or a reply, without decoding.
 func readRaw(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 4 {

@@ -23,9 +23,8 @@ const testTenant = "default"
 
 // storeCall is a call to a store that a test can repeat.
 type storeCall struct {
-	name  string
-	do    func(ctx context.Context, s *redis.Store) (result any, err error)
-	reads bool
+	name string
+	do   func(ctx context.Context, s *redis.Store) (result any, err error)
 }
 
 func writeCall(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
@@ -33,7 +32,7 @@ func writeCall(name string, do func(ctx context.Context, s *redis.Store) error) 
 }
 
 func readCall(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
-	return storeCall{name: name, do: do, reads: true}
+	return storeCall{name: name, do: do}
 }
 
 func wrapResult(a any, err error) (any, error) { return a, err }
@@ -100,7 +99,7 @@ func changeCalls() []storeCall {
 			_, err := s.Settle(ctx, firstSettlement())
 			return err
 		}),
-		writeCall("raise", func(ctx context.Context, s *redis.Store) error {
+		writeCall("raise maxima", func(ctx context.Context, s *redis.Store) error {
 			return s.RaiseMaxima(ctx, testTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
 		writeCall("put priors", func(ctx context.Context, s *redis.Store) error {
@@ -117,22 +116,22 @@ func changeCalls() []storeCall {
 		writeCall("write notes", func(ctx context.Context, s *redis.Store) error {
 			return s.WriteNotes(ctx, testTenant, map[session.ID][]byte{sessionID(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
-		writeCall("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
+		writeCall("put opt-out marks", func(ctx context.Context, s *redis.Store) error {
 			return s.PutOptOutMarks(ctx, map[session.ID]session.OptOutMark{sessionID(5): {Turns: 2, Items: 3}})
 		}),
 		writeCall("put answer", func(ctx context.Context, s *redis.Store) error {
 			return s.PutAnswer(ctx, testTenant, sessionID(1), "name", "text")
 		}),
-		writeCall("consult", func(ctx context.Context, s *redis.Store) error {
+		writeCall("add consultations", func(ctx context.Context, s *redis.Store) error {
 			return s.AddConsultations(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
 		}),
 		writeCall("forget", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Forget(ctx, testTenant, sessionID(3))
 			return err
 		}),
-		writeCall("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
+		writeCall("purge parked", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
 		writeCall("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
-		writeCall("retain", func(ctx context.Context, s *redis.Store) error {
+		writeCall("purge sessions", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.PurgeSessions(ctx, atSecond(0))
 			return err
 		}),
@@ -145,27 +144,27 @@ func readCalls() []storeCall {
 		readCall("session", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapTwoResults(s.Session(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("echo", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("find echo", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapResult(s.FindEcho(ctx, testTenant, []session.EchoKey{7, 8}))
 		}),
-		readCall("due", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("due sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.DueSessions(ctx, atSecond(60), session.Row{}, 10)
 			return sortedIDs(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
-		readCall("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("session feedback", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapTwoResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("unsettled sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapResult(s.UnsettledSessions(ctx, 10))
 		}),
-		readCall("open session feedback", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("rated open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			rows, entries, _, err := s.RatedOpenSessions(ctx, testTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
-		readCall("settled", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("are settled", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapResult(s.AreSettled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
 		}),
-		readCall("applied", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("settled state", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapResult(s.SettledState(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.Counters(ctx, testTenant)) }),
@@ -196,19 +195,19 @@ func readCalls() []storeCall {
 			slices.Sort(list)
 			return list, err
 		}),
-		readCall("newest", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("list sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.ListSessions(ctx, testTenant, session.ListRange{Limit: 10})
 			return sortedIDs(p.List, func(l session.ListedSession) string { return l.Row.ID.String() }), err
 		}),
-		readCall("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("list samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.ListSamples(ctx, testTenant, session.ListRange{Limit: 10})
 			return sortedIDs(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
-		readCall("aside", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("dead letters", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, _, err := s.DeadLetters(ctx, 10)
 			return sortedIDs(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
-		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.CountUnsampled(ctx)) }),
+		readCall("count unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return wrapResult(s.CountUnsampled(ctx)) }),
 		readCall("stats", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Stats(ctx)
 			delete(m, "bytes")
@@ -225,10 +224,10 @@ func readCalls() []storeCall {
 			err := s.EachNote(ctx, testTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
 			return list, err
 		}),
-		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("opt-out mark", func(ctx context.Context, s *redis.Store) (any, error) {
 			return wrapTwoResults(s.OptOutMark(ctx, sessionID(5)))
 		}),
-		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("positions", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Positions(ctx, []string{testTenant})
 			return m[testTenant].Counters, err
 		}),
@@ -247,8 +246,8 @@ func sortedIDs[T any](list []T, getID func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store behind the proxy. The store's clock moves by 10 seconds at each
-// reading. The circuit breaker, which refuses calls for a while after a failure, therefore never refuses a call.
+// openFaulty returns a function that opens a store behind the proxy. After a failure, the store's circuit breaker
+// refuses calls for some seconds. The store's clock moves by 10 seconds at each reading, so no call is refused.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -267,7 +266,7 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	}, proxy
 }
 
-// readAllData returns the results of all read calls as text, except the server's epoch.
+// readAllData returns the results of all read calls except the epoch as text.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
@@ -315,7 +314,8 @@ func faults() map[fault]error {
 	}
 }
 
-// The test repeats each read with a fault at a different command.
+// The test repeats each read with a fault at each command. The read returns the fault's error, or succeeds with the
+// right result.
 func TestFaultAtEachReadCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")
@@ -340,7 +340,7 @@ func TestFaultAtEachReadCommand(t *testing.T) {
 				_, happened := proxy.commands()
 				temporary := !errors.Is(wantErr, redis.ErrCorrupt)
 				switch {
-				case !happened && call.name == "moved": // a second call sends fewer commands
+				case !happened && call.name == "positions": // a second call sends fewer commands
 				case !happened:
 					t.Errorf("%s: sent %d commands, want %d as without a fault", call.name, at, total)
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):

@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The test repeats each write with a fault at a different command. After a second call, the data is the same as after
-// a write without a fault.
+// The test repeats each write with a fault at each command, and then calls the write again. The data is the same as
+// after a write without a fault.
 func TestFaultAtEachWriteCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	for n, call := range changeCalls() {
@@ -58,8 +58,8 @@ func TestFaultAtEachWriteCommand(t *testing.T) {
 	}
 }
 
-// The connection breaks at a different command in each round. After a second migration, the data is the same as in a
-// store created with several shards.
+// A migration moves a store from one shard to several shards. The connection breaks at each command in turn. After a
+// second migration, the data is the same as in a store created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	proxy := newFaultProxy(t, server.Addr)

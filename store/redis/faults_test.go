@@ -65,7 +65,7 @@ func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 }
 
 // eventually retries fn for at most a minute. After a failure, a store's circuit breaker permits only one call per
-// second, the probe.
+// second (the probe).
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -103,8 +103,9 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 	return err
 }
 
-// checkBreakerOpens checks calls to a server that does not respond. Three look-ups and one write wait until they time
-// out; later calls fail without waiting. The clock does not move, so the breaker permits no probe.
+// checkBreakerOpens checks calls to a server that does not respond. The first three look-ups and the first write time
+// out. Then the circuit breaker opens, and later calls fail without waiting. The clock does not move, so the breaker
+// permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -288,7 +289,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	}
 }
 
-// A retry would not help, so the error is not ErrUnavailable.
+// A retry would not help, so the error is ErrCorrupt and not ErrUnavailable.
 func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -348,7 +349,7 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	}
 }
 
-func TestUnfitAddressErrorNamesTheRemedy(t *testing.T) {
+func TestWrongAddressErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--databases", "1", "--rename-command", "EVALSHA", "")
 	secrets := storetest.NewTLSFiles(t)
@@ -390,7 +391,7 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-func TestConformanceWithDocumentedPermissions(t *testing.T) {
+func TestStoreContractWithDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)
 	storetest.Run(t, opener(func(prefix string) string {

@@ -23,9 +23,9 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// openFeedbackText returns a RatedOpenSessions page as text. "2: a e, 1: b" means entries a and e in session 2, and
-// entry b in session 1.
-func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
+// readOpenFeedback returns a RatedOpenSessions page as text, and the page's last position. "2: a e, 1: b" means entries
+// a and e in session 2, and entry b in session 1.
+func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (text, last string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
@@ -47,7 +47,7 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	return strings.Join(members, ", "), last
 }
 
-func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
+func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // one shard's sessions are ordered
 	for n := range 4 {
@@ -57,7 +57,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	}
 	check := func(moment, after string, limit int, want string) string {
 		t.Helper()
-		got, last := openFeedbackText(t, s, after, limit)
+		got, last := readOpenFeedback(t, s, after, limit)
 		if got != want {
 			t.Errorf("RatedOpenSessions page, %s = %q, want %q", moment, got, want)
 		}
@@ -117,12 +117,12 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	check("with a damaged entry in session 0", "", 9, "3: i")
 	server.MustDo(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
-	// After data loss, Redis assigns positions below the reader's position.
+	// After Redis has lost data, new positions are below the reader's position, and the reader begins again.
 	check("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// PurgeParked deletes old parked feedback (feedback on sessions not stored yet), and reads only tenants in a list. Park
-// adds a tenant that is missing in the list.
+// PurgeParked deletes old parked feedback (feedback on sessions not stored yet) only for tenants in a list. If a tenant
+// is missing in the list, the next Park adds the tenant.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

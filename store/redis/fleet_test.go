@@ -23,8 +23,8 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// An opt-out mark has the numbers of the opted-out turns and items. If a session has several marks, the store keeps the
-// one with the largest numbers, in any write order.
+// An opt-out mark has the numbers of a session's opted-out turns and items. The store keeps the mark with the largest
+// numbers, in any write order.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -102,7 +102,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 }
 
-func TestAnswerIsReturnedUntilCleared(t *testing.T) {
+func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	if err := one.Write(ctx, newBatch(1)); err != nil {
@@ -140,15 +140,16 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("for a forgotten session", 1, "answer", "")
 }
 
+// A Consultation counts how often a lesson matched. A batch that is written twice counts once.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
-	for i, entry := range []struct {
+	for i, call := range []struct {
 		s     *redis.Store
 		batch string
 		count int64
 	}{{one, "1", 1}, {other, "2", 2}, {one, "3", 3}, {one, "3", 3}, {other, "2", 90}} {
-		if err := entry.s.AddConsultations(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: atSecond(i % 3)}}); err != nil {
+		if err := call.s.AddConsultations(ctx, call.batch, map[string]bank.Consultation{"a": {Count: call.count, Last: atSecond(i % 3)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +169,8 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A replica reads a tenant's data again only if the position has changed.
+// A replica reads a tenant's data again only if the position has changed. Repeated feedback and a refused settlement do
+// not change the position.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -192,7 +194,7 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	if after.ProvisionalRewards == before.ProvisionalRewards {
 		t.Errorf("position after new feedback: got %+v, want ProvisionalRewards to differ from %+v", after, before)
 	}
-	postScore(t, one, 1, "f1", 1) // the same again
+	postScore(t, one, 1, "f1", 1) // a repeated post
 	if second := position(); second != after {
 		t.Errorf("position after repeated feedback: got %+v, want %+v", second, after)
 	}

@@ -72,7 +72,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	}
 }
 
-// A refused call's error names the failure that opened the breaker, but is not a timeout.
+// The error of a refused call names the failure that opened the breaker, but is not a timeout.
 func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	b := breaker{period: time.Second}
 	for _, kind := range []error{ErrDown, ErrTLS} {
@@ -178,8 +178,7 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 	}
 }
 
-// The test has many keyspaces: if the merge took time proportional to the square of the count, the test would take
-// minutes.
+// With 30,000 keyspaces, a merge that takes quadratic time would take minutes.
 func TestWalkMergesManyKeyspaces(t *testing.T) {
 	const keyspaces = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})

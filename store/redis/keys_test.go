@@ -19,7 +19,7 @@ import (
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, call := range changeCalls() {
-		if strings.HasPrefix(call.name, "forget") || call.name == "purge" || call.name == "retain" {
+		if strings.HasPrefix(call.name, "forget") || call.name == "purge parked" || call.name == "purge sessions" {
 			continue
 		}
 		if _, err := call.do(t.Context(), s); err != nil {
@@ -47,7 +47,8 @@ func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []st
 	return names
 }
 
-// Only opt-out marks, claims and consultation batch names expire.
+// A key has a hash tag in braces and a hash of the tenant name. Only opt-out marks, leases and consultation batch names
+// expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -118,8 +119,8 @@ func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	multiTenant := []string{ // calls for all tenants, and calls that the tests make for both
-		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
-		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
+		"write", "set aside", "readmit", "purge sessions", "purge parked", "forget tenant",
+		"due sessions", "unsettled sessions", "all samples", "all sessions", "dead letters", "count unsampled", "stats", "positions",
 	}
 	for _, call := range append(changeCalls(), readCalls()...) {
 		_, err := call.do(t.Context(), app)
@@ -171,7 +172,7 @@ func TestTenantNamesAreHashed(t *testing.T) {
 func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
-	claim := func(s *redis.Store, owner string, ttl time.Duration) bool {
+	acquire := func(s *redis.Store, owner string, ttl time.Duration) bool {
 		t.Helper()
 		ok, err := s.AcquireLease(t.Context(), "work", owner, time.Time{}, ttl)
 		if err != nil {
@@ -179,28 +180,28 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		}
 		return ok
 	}
-	if !claim(one, "one", time.Hour) {
+	if !acquire(one, "one", time.Hour) {
 		t.Fatal("AcquireLease by the first owner = false, want true")
 	}
-	if claim(other, "other", time.Hour) {
+	if acquire(other, "other", time.Hour) {
 		t.Fatal("AcquireLease by a second owner = true, want false")
 	}
-	if !claim(one, "one", time.Millisecond) { // shortens the lease
+	if !acquire(one, "one", time.Millisecond) { // shortens the lease
 		t.Fatal("renewal by the first owner = false, want true")
 	}
-	eventually(t, "claim expiry", func() error {
-		if !claim(other, "other", time.Hour) {
-			return errors.New("the first owner still has the claim")
+	eventually(t, "lease expiry", func() error {
+		if !acquire(other, "other", time.Hour) {
+			return errors.New("the first owner still has the lease")
 		}
 		return nil
 	})
-	if claim(one, "one", time.Hour) {
+	if acquire(one, "one", time.Hour) {
 		t.Error("the first owner took over the second owner's lease")
 	}
 	if err := one.ReleaseLease(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
-	if claim(one, "one", time.Hour) {
+	if acquire(one, "one", time.Hour) {
 		t.Error("AcquireLease by the first owner after ReleaseLease = true, want false, because the second owner has the lease")
 	}
 }

@@ -20,15 +20,15 @@ import (
 func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
 	for line := range strings.Lines(readAllData(t, s)) {
-		if !strings.HasPrefix(line, "moved: ") {
+		if !strings.HasPrefix(line, "positions: ") {
 			text += line
 		}
 	}
 	return text
 }
 
-// The migration deletes all keys in the old layout except t and frozen. These two make calls that still use the old
-// layout fail.
+// The migration deletes the old layout's keys, except for the keys t and frozen. These two make each call fail that
+// still uses the old layout.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -77,7 +77,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 }
 
 // MigrateOptions.Progress needs no lock, because Migrate never makes two calls at the same time.
-func TestProgressCallsDoNotOverlap(t *testing.T) {
+func TestMigrateProgressCallsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
 	for _, call := range changeCalls()[:addingCallCount] {
@@ -99,7 +99,7 @@ func TestProgressCallsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// The test changes values after the migration has copied the tenant and before it ends.
+// The test changes values after the migration has copied the tenant, and before the migration ends.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -153,6 +153,8 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	}
 }
 
+// A migration freezes (stops) all writes before the switch to the new layout. During the freeze, the migration copies
+// only tenants that changed since the first copy.
 func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -245,6 +247,8 @@ func TestMigrationMovesKeysToShardSlots(t *testing.T) {
 	}
 }
 
+// After a migration, a server of an earlier release may write a new tenant in the old layout. Layout reports such stray
+// tenants.
 func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -266,7 +270,7 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	checkLayout(s, redis.Layout{})
 	shardsKey := "precept:{precept}:shards"
 	server.MustDo(t, "SET", shardsKey, "1") // a release without shards ignores this key
-	earlier := openWithShards(t, server.URL(), 1)
+	earlierRelease := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
 		batch := newBatch(5 + i)
 		for n := range batch.Rows {
@@ -275,11 +279,11 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 		for n := range batch.Exchanges {
 			batch.Exchanges[n].Tenant = "late"
 		}
-		if err := earlier.Write(t.Context(), batch); err != nil {
+		if err := earlierRelease.Write(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := earlier.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
+	if err := earlierRelease.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
 		t.Errorf("Write to a moved tenant: err = %v, want redis.ErrBusy", err)
 	}
 	server.MustDo(t, "SET", shardsKey, "256")

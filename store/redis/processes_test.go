@@ -47,7 +47,7 @@ func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	}
 }
 
-// TestProcessesChild is the child process main function for other tests.
+// TestProcessesChild is the main function of the child processes that the tests below start.
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {

@@ -10,7 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Readmit makes sessions due that an earlier release closed without a settlement (the final count).
+// An earlier release closed some sessions without a settlement (the final count). Readmit makes these sessions due
+// again.
 func TestReadmitReopensUnsettledSessions(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)

@@ -24,9 +24,10 @@ func newMaxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// The server in this test replies only after it has received all script calls.
+// The server in this test replies only after it has received all script calls. A client that waited for each reply
+// would time out.
 func TestScriptCallsShareOneRoundTrip(t *testing.T) {
-	const runs = 3
+	const scriptCalls = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,8 +52,8 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 			case "EVALSHA":
 				if waiting++; waiting == 0 {
 					_, _ = c.Write([]byte(":256\r\n"))
-				} else if waiting == runs {
-					_, _ = c.Write([]byte(strings.Repeat(":1\r\n", runs)))
+				} else if waiting == scriptCalls {
+					_, _ = c.Write([]byte(strings.Repeat(":1\r\n", scriptCalls)))
 				}
 			default:
 				_, _ = c.Write([]byte(":1\r\n"))
@@ -60,7 +61,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 		}
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
-	if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(200*runs)); err != nil {
+	if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(200*scriptCalls)); err != nil {
 		t.Errorf("RaiseMaxima with a server that replies after the last call: %v", err)
 	}
 	_ = s.Close()
@@ -86,7 +87,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 		}
 		return digests, sources
 	}
-	for i, want := range [][2]int{{5, 1}, {3, 0}, {5, 1}} { // after three refusals: one source, two digests
+	for i, want := range [][2]int{{5, 1}, {3, 0}, {5, 1}} { // an unknown script: three refused digests, then the source and two more digests
 		if i == 2 {
 			server.MustDo(t, "SCRIPT", "FLUSH")
 		}
@@ -153,7 +154,7 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	}
 }
 
-// A server that evicts keys may lose an open session's row.
+// Redis may evict an open session's row. DueSessions skips the session, and returns the other sessions.
 func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -227,7 +228,8 @@ func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// A probe is the one call per second permitted by an open breaker. A canceled probe's result is unknown.
+// An open circuit breaker permits one call per second, the probe. A canceled probe does not show whether the server is
+// available.
 func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()

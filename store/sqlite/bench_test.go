@@ -44,7 +44,7 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls without the time spent creating data. The CPU time includes checkpoints and garbage collection.
+// meter measures calls without the time for creating data. The CPU time includes checkpoints and garbage collection.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -114,8 +114,7 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 		}
 		if part == "echoes" || part == "turns" {
 			for k := range 3 {
-				key := session.EchoKey(turn*3+k) * 0x9e3779b97f4a7c15
-				batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: key, ID: benchID(n), At: benchStart()})
+				batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: benchKey(turn*3 + k), ID: benchID(n), At: benchStart()})
 			}
 		}
 		if part == "exchanges" || part == "turns" {
@@ -125,14 +124,14 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
-// fillStore stores sessions with one echo each. The factor spreads the echo keys over all 64 bits.
+// fillStore stores sessions with one echo each.
 func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
 		var batch session.Batch
 		for i := range 500 {
 			batch.Rows = append(batch.Rows, benchRow(n+i, 0))
-			batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n+i) * 0x9e3779b97f4a7c15, ID: benchID(n + i), At: benchStart()})
+			batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: benchKey(n + i), ID: benchID(n + i), At: benchStart()})
 		}
 		if err := s.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)
@@ -140,8 +139,8 @@ func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	}
 }
 
-// BenchmarkSession looks up stored sessions. n grows by 7919, a prime, with each look-up, so neighboring look-ups read
-// distant rows, and n/7919 is the number of look-ups.
+// BenchmarkSession looks up stored sessions. n grows by 7919, a prime, with each look-up, so that consecutive look-ups
+// read distant rows. n/7919 is the number of look-ups.
 func BenchmarkSession(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -181,9 +180,9 @@ func BenchmarkFindByEcho(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		for i := range keys {
-			keys[i] = session.EchoKey(n+i)*0x9e3779b97f4a7c15 + 1 // not stored
+			keys[i] = benchKey(n+i) + 1 // not stored
 		}
-		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
+		keys[19] = benchKey(n % 5000)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
 			b.Fatalf("FindEcho = %v, %v, want the session for one key", found, err)
 		}
@@ -296,6 +295,7 @@ func echoBatch(from, size int) (batch session.Batch) {
 	return batch
 }
 
+// benchKey returns the n-th echo key. The factor spreads the keys over all 64 bits.
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
 func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
@@ -305,7 +305,7 @@ func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	start := time.Now()
 	for n := range rounds {
 		for i := range keys {
-			keys[i] = benchKey(n+i)*3 + 1
+			keys[i] = benchKey(n+i)*3 + 1 // not stored
 		}
 		keys[19] = benchKey(n * 7919 % echoes)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {

@@ -67,19 +67,19 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	}
 }
 
-// The totals count the repeated transaction once.
+// The first attempt fails and the second succeeds. The totals count the transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
-	tries := 0
+	attempts := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.totals[totalSamples]++
-		if tries++; tries == 1 {
+		if attempts++; attempts == 1 {
 			x.db.fail(session.ErrDiskFull)
 		}
 	})
-	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {
-		t.Errorf("update on a full disk: %d tries, err = %v, then Stats = %v, %v, want 2 tries and one sample", tries, err, st, e)
+	if st, e := s.Stats(t.Context()); err != nil || e != nil || attempts != 2 || st[totalSamples] != 1 {
+		t.Errorf("update on a full disk: %d attempts, err = %v, then Stats = %v, %v, want 2 attempts and one sample", attempts, err, st, e)
 	}
 }
 

@@ -28,7 +28,7 @@ func testID(n int) (id session.ID) {
 	return id
 }
 
-// model holds each session's latest time by key.
+// model maps each echo key to the key's sessions, with the latest time of each session.
 type model map[session.EchoKey]map[int]int
 
 // newest returns the sessions that FindEcho must return for a key.
@@ -53,7 +53,8 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// fillGeneration makes the next batch fill the newest generation (the echoes that the store deletes together).
+// fillGeneration makes the newest generation (a group of echoes that the store deletes together) full after the next
+// batch.
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {

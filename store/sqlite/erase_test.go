@@ -15,6 +15,7 @@ import (
 	"precept/internal/session"
 )
 
+// canary is a text that must not stay in the files after a deletion.
 const canary = "canary-9f27c1"
 
 // writeCanaries writes a session with the canary in every table.
@@ -68,6 +69,7 @@ func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	return all
 }
 
+// echoBytes returns the bytes of an echo key in the file.
 func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
@@ -133,7 +135,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
-	// Parked feedback names no session.
+	// Forget keeps parked feedback, which belongs to no session.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	checkEchoes(openStore(t, path))
 }
 
-func TestRetentionStopsAfterOneStepWhenContextEnds(t *testing.T) {
+func TestPurgeSessionsStopsWhenContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*deleteChunk + 7
 	var b session.Batch
@@ -215,7 +217,8 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
+// Before schema 2, parked feedback had no tenant. ForgetTenant must also delete this feedback.
+func TestForgetTenantDeletesParkedFeedbackFromSchema1(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {

@@ -39,6 +39,7 @@ func hasSession(t *testing.T, s *sqlite.Store, n int) bool {
 	return ok
 }
 
+// openRaw opens a database file without a Store.
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -53,7 +54,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 400 * time.Millisecond})
 	mustWrite(t, s, rowBatch(1))
-	p := startConnectionHolder(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
+	holder := startConnectionHolder(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !hasSession(t, s, 1) {
 		t.Error("session 1 was not found in the locked database")
@@ -66,7 +67,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Write(locked database, deadline) error = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
 	}
-	p.release(t) // the transaction is rolled back
+	holder.release(t) // the transaction is rolled back
 	mustWrite(t, s, rowBatch(2))
 	if !hasSession(t, s, 1) || !hasSession(t, s, 2) {
 		t.Errorf("sessions 1 and 2 found after the lock is released: got %v, %v, want true, true", hasSession(t, s, 1), hasSession(t, s, 2))
@@ -76,7 +77,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 func TestWriteWaitsForTheLock(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
+	holder := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	select {
@@ -84,7 +85,7 @@ func TestWriteWaitsForTheLock(t *testing.T) {
 		t.Errorf("Write returned %v while the database was locked, want Write to wait", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	p.release(t)
+	holder.release(t)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -106,7 +107,7 @@ func TestOpenReturnsErrBusyForExclusivelyLockedDatabase(t *testing.T) {
 func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
+	holder := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -114,7 +115,7 @@ func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("second Write: err = %v, want %v", err, context.DeadlineExceeded)
 	}
-	p.release(t)
+	holder.release(t)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -148,7 +149,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	}
 }
 
-// The owner's clock may have been ahead.
+// The first owner's clock is a day ahead. The lease must not block other owners for a day.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
@@ -254,7 +255,8 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// Some places for parked entries (feedback waiting for a session) stay free for other tenants.
+// Parked entries (feedback that waits for a session) have 2 * MaxParked = 6 places. A tenant may not have more entries
+// than places are still free, so that some places stay free for other tenants.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

@@ -13,12 +13,12 @@ import (
 
 func fixedTime() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
 
-func TestGarbageIsSetAside(t *testing.T) {
+func TestOpenRenamesGarbage(t *testing.T) {
 	garbage := bytes.Repeat([]byte("not a database. "), 5000)
-	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "only a header": []byte("SQLite format 3\x00")} {
+	for name, content := range map[string][]byte{"long text": garbage, "one byte": []byte("x"), "only a header": []byte("SQLite format 3\x00")} {
 		t.Run(name, func(t *testing.T) {
 			path := dbPath(t)
-			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to the file
+			for _, f := range []string{path, path + "-wal"} { // an old write-ahead log is renamed together with the file
 				if err := os.WriteFile(f, content, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -39,7 +39,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 }
 
 // A crash at the first start leaves an empty file.
-func TestEmptyFileIsANewStore(t *testing.T) {
+func TestOpenAcceptsEmptyFile(t *testing.T) {
 	path := dbPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 	}
 }
 
-func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
+func TestOpenRenamesFileWithDamagedPages(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	mustWrite(t, s, rowBatch(1))
@@ -68,7 +68,7 @@ func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 	for i := 100; i < len(file); i++ { // the header is not changed
 		file[i] = byte(i)
 	}
-	for range 2 { // twice in one second: the first copy is not overwritten
+	for range 2 { // twice in one second: the first renamed file is not overwritten
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -129,8 +129,8 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 	}
 }
 
-// A container runtime creates a directory at the path if a mount's source is missing.
-func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
+// A container runtime creates a directory at the path if the source of a mount is missing.
+func TestOpenRefusesDirectoryAtPath(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
@@ -179,10 +179,10 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, ro := range []bool{false, true} {
-				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
+			for _, readOnly := range []bool{false, true} {
+				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: readOnly})
 				if !errors.Is(err, tc.want) {
-					t.Errorf("read-only %v: err = %v, want %v", ro, err, tc.want)
+					t.Errorf("Open with ReadOnly = %v: err = %v, want %v", readOnly, err, tc.want)
 				}
 				checkErrorText(t, err, tc.text, path)
 			}

@@ -50,7 +50,7 @@ func runHelper(mode, path string, args []string) error {
 		fmt.Println("held")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
-	case "lock":
+	case "lock": // print "held", and keep the directory lock until standard input ends
 		l, err := sqlite.Lock(path)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func runHelper(mode, path string, args []string) error {
 		fmt.Println("held")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return firstError(err, l.Close())
-	case "open":
+	case "open": // print the number of sessions; an argument means read-only
 		s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path, ReadOnly: len(args) > 0})
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func runHelper(mode, path string, args []string) error {
 		st, err := s.Stats(context.Background())
 		fmt.Println("sessions", st["sessions"])
 		return firstError(err, s.Close())
-	case "burst":
+	case "burst": // write batches, beginning with the number in args
 		return writeUntilKilled(path, args[0])
 	}
 	return fmt.Errorf("unknown mode %q", mode)
@@ -79,18 +79,20 @@ func firstError(a, b error) error {
 	return b
 }
 
+// process is a helper process.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
 	lines *bufio.Scanner
 }
 
+// startProcess starts the test binary as a helper process; see runHelper.
 func startProcess(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary with user's rights; nil means the current user.
+// startProcessAs runs a binary with the rights of user; nil means the current user.
 func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -127,6 +129,8 @@ func (p *process) readLine(t *testing.T) string {
 	return p.lines.Text()
 }
 
+// startConnectionHolder starts a process that executes SQL statements, and keeps the connection, with its locks, until
+// release.
 func startConnectionHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := startProcess(t, "hold", append([]string{path}, stmts...)...)

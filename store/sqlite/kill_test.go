@@ -34,7 +34,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// writeUntilKilled prints each acknowledged batch's number.
+// writeUntilKilled writes batches, with feedback and settlements, and prints the number of each acknowledged batch.
 func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -84,8 +84,8 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Logf("%d batches survived ten kills", survived)
 }
 
-// checkBurst checks that the acknowledged batches are stored, and that each stored batch is complete. It returns the
-// number of stored batches. from is the first batch's number, and last the last acknowledged batch's.
+// checkBurst checks that the acknowledged batches (numbers from to last) are stored, and that each stored batch is
+// complete. The result is the number of stored batches.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -134,6 +134,7 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	}
 }
 
+// checkSums checks that the counters contain each settled session once.
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)

@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// A list must read only the page's rows, for any number of sessions and tenants.
-func TestListsUseIndexes(t *testing.T) {
+// ListSessions must read only the rows on the page, for any number of sessions and tenants.
+func TestListSessionsUsesIndexes(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
 		n, _ = strconv.Atoi(text)

@@ -40,6 +40,7 @@ func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
+// worldAccessibleDir returns a temporary directory that every user can open.
 func worldAccessibleDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

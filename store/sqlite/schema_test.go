@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// downgradeStatements returns the statements for restoring the previous schema, by schema.
+// downgradeStatements returns, for a schema version, the statements that restore the previous version.
 func downgradeStatements() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -32,6 +32,7 @@ func downgradeStatements() map[int][]string {
 	}
 }
 
+// downgrade restores an earlier schema version, and closes the store.
 func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -126,7 +127,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		owner, ok, err := s.SampleSession(ctx, "t", "m")
 		check("sample", ok && owner == id, owner, err)
 		a, err := s.SettledState(ctx, "t", id)
-		check("applied", a.Version == 2 && a.Rewarded, a, err)
+		check("settled state", a.Version == 2 && a.Rewarded, a, err)
 		counters, err := s.Counters(ctx, "t")
 		check("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Key.Field == "n", counters, err)
 		maxima, err := s.Maxima(ctx, "t")
@@ -142,7 +143,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
 		check("Write(exchange)", true, nil, err)
 		n, err := s.CountUnsampled(ctx)
-		check("an exchange after close", n == 1, n, err)
+		check("unsampled sessions after an exchange in a closed session", n == 1, n, err)
 		check("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
 		stats, err := s.Stats(ctx)
 		check("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)
@@ -229,7 +230,8 @@ func TestMigrationReopensUnsettledSession(t *testing.T) {
 	}
 }
 
-// Before schema 4, the newest exchange may be later than the samples. The learner rebuilds unsettled sessions' samples.
+// Before schema 4, a closed session's samples could lack a late exchange. The migration marks the session as unsettled,
+// so that the learner builds the samples again.
 func TestMigrationFindsLateExchange(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

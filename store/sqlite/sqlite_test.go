@@ -46,6 +46,7 @@ func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 	})
 }
 
+// countRows returns the number of rows in each table.
 func countRows(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	db, counts := openRaw(t, path), map[string]int64{}

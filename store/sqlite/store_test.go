@@ -128,7 +128,7 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	}
 }
 
-// The next new tenant gets the number of the rolled-back tenant.
+// The next new tenant gets the number of the rolled-back tenant, so the cache must not keep the number.
 func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -253,7 +253,8 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	}
 }
 
-// A read waiting for the disk cannot be interrupted and keeps the connection.
+// An interrupted read frees the connection for other reads. A read that waits for the disk cannot be interrupted, and
+// keeps the connection.
 func TestInterruptedReadFreesConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})
