@@ -45,7 +45,7 @@ func (f *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	}
 }
 
-func TestExchangesAreReadFromTheCache(t *testing.T) {
+func TestExchangesReadsTheCache(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
 	id := f.playOneTurn("s", trial.Assignment{})
@@ -69,7 +69,7 @@ func must[T any](v T, err error) T {
 }
 
 // Three goroutines read a session, and fill the cache, while turns are delivered.
-func TestExchangesReturnsDeliveriesDespiteCache(t *testing.T) {
+func TestExchangesReturnsNewDeliveries(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
 	id := f.playOneTurn("s", trial.Assignment{})
@@ -99,7 +99,7 @@ func TestExchangesReturnsDeliveriesDespiteCache(t *testing.T) {
 	}
 }
 
-func TestForgettingRemovesExchangesFromTheCache(t *testing.T) {
+func TestForgetEmptiesExchangeCache(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) error{
 		"session": func(f *fixture) error { _, err := f.store.ForgetSession(f.t.Context(), tenantA, "s"); return err },
@@ -116,7 +116,7 @@ func TestForgettingRemovesExchangesFromTheCache(t *testing.T) {
 	}
 }
 
-func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
+func TestRetentionEmptiesExchangeCache(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
 	id := f.playOneTurn("s", trial.Assignment{})

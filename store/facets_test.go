@@ -58,7 +58,7 @@ func TestFacetCountEqualsFilteredListLength(t *testing.T) {
 
 // A session's list of matched lessons leaves out the loop warning and rules file sections. Facets finds both in the
 // assignment.
-func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
+func TestFacetsCountLoopWarningAndSections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	const section = "rule:AGENTS.md#Search"

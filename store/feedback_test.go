@@ -93,7 +93,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
+func TestFeedbackParkedByOtherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	first := f.beginSession(tenantA, "first", newAssignment(true))
@@ -111,7 +111,7 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .3)
 }
 
-func TestFailedFeedbackJoinIsRetried(t *testing.T) {
+func TestFailedUnparkIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.postByKey(tenantA, replyKey, newScore("a", 1, .7))
@@ -151,7 +151,7 @@ func TestFeedbackDuringTurnFindsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	ses := f.store.Add(&session.Record{
-		Identity:   session.Identity{ID: session.NamedID(tenantA, session.NamespaceSession, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
+		Identity:   session.Identity{ID: sessionID("s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
 	})
 	f.addKey(replyKey, ses.Record.Identity.ID)

@@ -246,8 +246,8 @@ func TestForgetSessionDeletesOnOtherReplica(t *testing.T) {
 // NewestRecord and Member read a session from memory, or from the row.
 func TestNewestRecord(t *testing.T) {
 	t.Parallel()
-	var lossy *lossyBackend
-	f := newFixture(t, withFleet(&lossy, "one"))
+	var shared *sharedBackend
+	f := newFixture(t, withSharedBackend(&shared, "one"))
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.deliver()
 	row, _ := f.row(id)
@@ -350,7 +350,7 @@ func TestFailedErasureDoesNotStopDeliveries(t *testing.T) {
 	})
 }
 
-func TestPublishDuringForgettingDoesNotRestoreTheSession(t *testing.T) {
+func TestPublishDuringForgetDoesNotRestoreSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := openFixture(t, t.TempDir(), &clock{}, func(o *store.Options) { o.Fleet = &fleet{marks: map[session.ID]session.OptOutMark{}} })

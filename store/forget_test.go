@@ -39,7 +39,7 @@ func (f *fixture) forget(name string) {
 	}
 }
 
-func TestForgettingASessionKeepsCounters(t *testing.T) {
+func TestForgetSessionKeepsCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -53,7 +53,7 @@ func TestForgettingASessionKeepsCounters(t *testing.T) {
 	})
 }
 
-func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
+func TestForgetTenantKeepsOtherTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -106,17 +106,17 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 
 // While the deletion is announced to other replicas, a request in progress writes the session's row. The row's time is
 // later than the deletion's time, as if the clock had been set back.
-func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
+func TestRowWrittenDuringForgetIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var lossy *lossyBackend
-				f := runFixture(t, withFleet(&lossy, "one"))
+				var shared *sharedBackend
+				f := runFixture(t, withSharedBackend(&shared, "one"))
 				id := f.addSessionWithWord(tenantA, "busy")
 				held := f.store.AcquireInMemory(id)
-				lossy.announced = func() { // all earlier rows are delivered before the announcement
+				shared.announced = func() { // all earlier rows are delivered before the announcement
 					held.Record.Mutex.Lock()
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, f.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
@@ -145,12 +145,12 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 }
 
 // The other replica's clock is behind, so the waiting row has a later time than the erasure. The row is still dropped.
-func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
+func TestForgetOnOtherReplicaDropsWaitingRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var lossy *lossyBackend
+		var shared *sharedBackend
 		f := runFixture(t, func(o *store.Options) {
-			withFleet(&lossy, "one")(o)
+			withSharedBackend(&shared, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
 		f.beginSession(tenantA, "first", newAssignment(true)) // delivered immediately; later rows wait an hour
@@ -160,7 +160,7 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 		if _, ok := f.row(forgotten); ok {
 			t.Fatal("the session's row is stored before the deletion, want a waiting row")
 		}
-		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
+		shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
 		time.Sleep(2 * time.Second)
 		f.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -171,10 +171,10 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	})
 }
 
-func TestForgettingDropsSessionBacklog(t *testing.T) {
+func TestForgetOnOtherReplicaDropsBacklog(t *testing.T) {
 	t.Parallel()
-	var lossy *lossyBackend
-	f := newFixture(t, withFleet(&lossy, "one"))
+	var shared *sharedBackend
+	f := newFixture(t, withSharedBackend(&shared, "one"))
 	f.backend.failWrites()
 	forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 	for _, name := range []string{"forgotten", "kept"} {
@@ -185,8 +185,8 @@ func TestForgettingDropsSessionBacklog(t *testing.T) {
 	}
 	f.deliver()
 	f = f.restart(func(o *store.Options) {
-		withFleet(&lossy, "one")(o)
-		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
+		withSharedBackend(&shared, "one")(o)
+		shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
 	})
 	f.deliverFor(durableAfter)
 	_, forgottenHasRow := f.row(forgotten)
@@ -207,7 +207,7 @@ func TestForgettingDropsSessionBacklog(t *testing.T) {
 	checkEqual(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
 }
 
-func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
+func TestForgetSessionDoesNotBlockRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -239,7 +239,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 }
 
 // ForgetSession returns an error while rows cannot be delivered, because a later delivery would restore the session.
-func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
+func TestForgetSessionFailsIfRowsAreUndelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -252,7 +252,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	})
 }
 
-func TestStoreWithoutBackendForgetsSession(t *testing.T) {
+func TestForgetSessionWorksWithNullBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })
@@ -263,7 +263,7 @@ func TestStoreWithoutBackendForgetsSession(t *testing.T) {
 }
 
 // The text is also erased from a damaged outbox file that was renamed, and from the stub of a turn in progress.
-func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
+func TestForgetErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
@@ -369,7 +369,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-func TestTouchedSessionsOmitForgottenSession(t *testing.T) {
+func TestTakeTouchedOmitsForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -386,7 +386,7 @@ func TestTouchedSessionsOmitForgottenSession(t *testing.T) {
 	})
 }
 
-func TestPostDuringForgettingIsDeleted(t *testing.T) {
+func TestPostDuringForgetSessionFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)

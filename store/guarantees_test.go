@@ -104,7 +104,7 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 }
 
 // A request in progress does not restore the session. The account still counts the session's exchanges.
-func TestForgettingRemovesASessionEverywhere(t *testing.T) {
+func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){
 		"session name": func(f *fixture) (int, error) { return f.store.ForgetSession(f.t.Context(), tenantA, "s") },

@@ -106,8 +106,8 @@ func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 // exchange as stored, because the exchange was delivered.
 func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	t.Parallel()
-	var backend *lossyBackend
-	f := newFixture(t, withFleet(&backend, "one"))
+	var backend *sharedBackend
+	f := newFixture(t, withSharedBackend(&backend, "one"))
 	deleted := f.beginSession(tenantA, "deleted", newAssignment(true))
 	f.backend.failNext("write", 1, errDown)
 	f.offer("deleted", 1)

@@ -186,7 +186,7 @@ func TestLatePostsAreLimited(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-func TestForgettingDeletesLatePost(t *testing.T) {
+func TestForgetDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestForgettingDeletesLatePost(t *testing.T) {
 	}
 }
 
-func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
+func TestLatePostOnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -231,7 +231,7 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 }
 
 // The feedback identifies the session only by the id of a reply.
-func TestForgettingDeletesLatePostOnReply(t *testing.T) {
+func TestForgetDeletesLatePostOnReply(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
 		t.Run(map[bool]string{false: "key in the outbox", true: "key in the backend"}[keyStored], func(t *testing.T) {
@@ -263,7 +263,9 @@ func TestForgettingDeletesLatePostOnReply(t *testing.T) {
 					retries++
 				}
 			}
-			limit := map[bool]int{false: 1, true: 3}[keyStored] + retries + 1 // a retry may be in progress
+			// One look-up by the session name, at most two by a stored reply key, and one by a retry that is in
+			// progress.
+			limit := map[bool]int{false: 1, true: 3}[keyStored] + retries + 1
 			if lookups > limit {
 				t.Errorf("key look-ups in the backend during the erasure and %d retries: got %d, want at most %d", retries, lookups, limit)
 			}
@@ -298,10 +300,10 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 
 // Feedback on a reply in session s arrives during an outage, while session s is being deleted. This feedback is
 // deleted, too. Feedback on the other session stays.
-func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
+func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	t.Parallel()
-	var lossy *lossyBackend
-	f := newFixture(t, withFleet(&lossy, "one"))
+	var shared *sharedBackend
+	f := newFixture(t, withSharedBackend(&shared, "one"))
 	for _, name := range []string{"s", "other"} {
 		f.addKey(session.TenantEchoKey(tenantA, "r:"+name), f.playOneTurn(name, newAssignment(true)))
 	}
@@ -309,7 +311,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	f.backend.failNext("feedback", 1<<30, errDown)
 	f.postDuringOutage(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
 	var erasing, posted atomic.Bool
-	lossy.announced = func() { erasing.Store(true) }
+	shared.announced = func() { erasing.Store(true) }
 	f.backend.onCall(func(op string) {
 		if op != "echo" || !erasing.Load() || posted.Swap(true) {
 			return
@@ -326,10 +328,10 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 }
 
 // The other replica has already deleted the reply's key, by which the feedback identifies the session.
-func TestReplicaErasureDeletesLatePost(t *testing.T) {
+func TestErasureOnOtherReplicaDeletesLatePost(t *testing.T) {
 	t.Parallel()
-	var lossy *lossyBackend
-	f := newFixture(t, withFleet(&lossy, "one"))
+	var shared *sharedBackend
+	f := newFixture(t, withSharedBackend(&shared, "one"))
 	id := f.playOneTurn("s", newAssignment(true))
 	f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 	f.deliver()
@@ -340,7 +342,7 @@ func TestReplicaErasureDeletesLatePost(t *testing.T) {
 	if _, err := f.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
-	lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
+	shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
 	f.backend.allowPosts()
 	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)

@@ -370,7 +370,7 @@ func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 
 // A replica that cannot read the backend begins a temporary record. The replica never writes the temporary record over
 // the stored record, and adopts the stored record when the backend answers.
-func TestStoredRecordReplacesOfflineRecord(t *testing.T) {
+func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newFixture(t, nil)
@@ -425,7 +425,7 @@ func TestStoredRecordReplacesOfflineRecord(t *testing.T) {
 }
 
 // The adopted run is excluded from the experiment, because the look-up did not end in time.
-func TestStoredRunReplacesOfflineRun(t *testing.T) {
+func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := session.RunID(tenantA, "nightly")
@@ -454,7 +454,7 @@ type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
 
-func TestRefreshReadsAnotherReplicasNewerCounts(t *testing.T) {
+func TestRefreshReadsOtherReplicasCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.beginSession(tenantA, "s", trial.Assignment{})

@@ -22,7 +22,7 @@ type conversation struct {
 }
 
 func (f *fixture) newConversation(name string) *conversation {
-	id := session.NamedID(tenantA, session.NamespaceSession, name)
+	id := sessionID(name)
 	ses := f.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),

@@ -125,52 +125,54 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	f.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend. A new epoch means that the backend has lost the last writes.
-type lossyBackend struct {
+// sharedBackend is a backend for several replicas. A new epoch means that the backend has lost the last writes.
+type sharedBackend struct {
 	*faultyBackend
 	epoch     string
 	announced func()            // called when an erasure is announced; may be nil
 	erased    []session.Erasure // returned by the next Erasures call
 }
 
-func (l *lossyBackend) Announce(context.Context, session.Erasure) (string, error) {
-	if l.announced != nil {
-		l.announced()
+func (b *sharedBackend) Announce(context.Context, session.Erasure) (string, error) {
+	if b.announced != nil {
+		b.announced()
 	}
 	return "", nil
 }
 
-func (l *lossyBackend) Erasures(context.Context, string) (list []session.Erasure, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	list, l.erased = l.erased, nil
+func (b *sharedBackend) Erasures(context.Context, string) (list []session.Erasure, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list, b.erased = b.erased, nil
 	return list, nil
 }
 
-func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.erased = []session.Erasure{e}
+// forgetElsewhere announces a deletion by another replica.
+func (b *sharedBackend) forgetElsewhere(e session.Erasure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.erased = []session.Erasure{e}
 }
 
-func (l *lossyBackend) PutOptOutMarks(context.Context, map[session.ID]session.OptOutMark) error {
+func (b *sharedBackend) PutOptOutMarks(context.Context, map[session.ID]session.OptOutMark) error {
 	return nil
 }
 
-func (l *lossyBackend) OptOutMark(context.Context, session.ID) (session.OptOutMark, bool, error) {
+func (b *sharedBackend) OptOutMark(context.Context, session.ID) (session.OptOutMark, bool, error) {
 	return session.OptOutMark{}, false, nil
 }
 
-func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
+func (b *sharedBackend) Epoch(context.Context) (string, error) { return b.epoch, b.call("epoch") }
 
-// withFleet makes the backend a lossyBackend, as if several replicas shared it, and stores it in *lossy.
-func withFleet(lossy **lossyBackend, epoch string) func(o *store.Options) {
+// withSharedBackend makes the backend a sharedBackend, and stores the backend in *shared.
+func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*lossy = &lossyBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
-		o.Backend, o.Fleet = *lossy, *lossy
+		*shared = &sharedBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
+		o.Backend, o.Fleet = *shared, *shared
 	}
 }
 
+// deleteSession deletes a session only from the backend, as if the backend had lost the session.
 func (f *fixture) deleteSession(name string) {
 	f.t.Helper()
 	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
@@ -180,8 +182,8 @@ func (f *fixture) deleteSession(name string) {
 
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
-	var lossy *lossyBackend
-	f := newFixture(t, withFleet(&lossy, "one"))
+	var shared *sharedBackend
+	f := newFixture(t, withSharedBackend(&shared, "one"))
 	for _, name := range []string{"old", "middle", "new"} {
 		f.beginSession(tenantA, name, newAssignment(true))
 		f.offer(name, 1)
@@ -190,7 +192,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // each change starts a new delivery
 		f.deleteSession("new")
-		lossy.epoch = epoch
+		shared.epoch = epoch
 		f.deliverFor(time.Second)
 		checkList(t, "turns delivered again", f.storedTurns("new"), []string{"1 complete"})
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
@@ -204,7 +206,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.deleteSession("new")
-	f = f.restart(withFleet(&lossy, "four"))
+	f = f.restart(withSharedBackend(&shared, "four"))
 	f.deliverFor(time.Second)
 	checkList(t, "turns delivered again after a stop", f.storedTurns("new"), []string{"1 complete", "2 complete"})
 	checkAccount(t, "account", f.account(true), "4 = 4 + 0 + 0")
@@ -216,14 +218,14 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 // Only then the outbox deletes the exchange.
 func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 	t.Parallel()
-	for _, shared := range []bool{true, false} {
-		t.Run(map[bool]string{false: "local database", true: "shared server"}[shared], func(t *testing.T) {
+	for _, isShared := range []bool{true, false} {
+		t.Run(map[bool]string{false: "local database", true: "shared server"}[isShared], func(t *testing.T) {
 			t.Parallel()
-			var lossy *lossyBackend
+			var shared *sharedBackend
 			f := newFixture(t, func(o *store.Options) {
 				o.Queue.MaxBytes = 256 << 10 // a few kilobytes are then worth a compaction
-				if shared {
-					withFleet(&lossy, "one")(o)
+				if isShared {
+					withSharedBackend(&shared, "one")(o)
 				}
 			})
 			for turn := range 8 {
@@ -236,7 +238,7 @@ func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 			f.deliverFor(durableAfter)
 			checkAtLeast(t, "outbox bytes while no sync succeeds", f.store.OutboxBytes(), 100<<10)
 			f.backend.failNext("sync", 0, nil)
-			if shared {
+			if isShared {
 				f.deliverFor(6 * time.Second)
 				checkAtLeast(t, "outbox bytes while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
 			}

@@ -44,7 +44,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	places := []string{"item", "replyargs", "reply", "error", "name", "call", "comment", "correction", "details", "rater", "parked"}
 	f := newFixture(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
-	id := session.NamedID(tenantA, session.NamespaceSession, name)
+	id := sessionID(name)
 	ses := f.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},

@@ -93,7 +93,7 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	}
 }
 
-func TestSameIDWithNewContentIsACorrection(t *testing.T) {
+func TestPostWithSameIDReplacesEntry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))

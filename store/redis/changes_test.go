@@ -142,7 +142,7 @@ func newSettlement(n int) []session.Settlement {
 
 // The reply to the second settlement is lost, but Redis applies the settlement: before the next call, after Positions,
 // or after Counters. Changes must return the settlement exactly once.
-func TestChangesIncludeSettlementsWithLostReplies(t *testing.T) {
+func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 	for _, applied := range []string{"applied before the next call", "applied after Positions", "applied after Counters"} {
 		t.Run(applied, func(t *testing.T) {
 			server := storetest.StartRedis(t)

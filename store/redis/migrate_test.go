@@ -155,7 +155,7 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 
 // A migration freezes (stops) all writes before the switch to the new layout. During the freeze, the migration copies
 // only tenants that changed since the first copy.
-func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
+func TestMigrateFreezeCopiesOnlyChangedTenants(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)

@@ -155,7 +155,7 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 }
 
 // Redis may evict an open session's row. DueSessions skips the session, and returns the other sessions.
-func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
+func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 6 {

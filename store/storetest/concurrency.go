@@ -16,7 +16,7 @@ func concurrencyCases() map[string]func(tester, Store) {
 		"each writer reads its own writes":                  testReadOwnWrites,
 		"one of several first settlements is accepted":      testConcurrentFirstSettlements,
 		"parked entries are joined by one call":             testConcurrentJoin,
-		"one of several first values is stored":             testConcurrentInitMeta,
+		"one of several InitMeta values is stored":          testConcurrentInitMeta,
 		"one of several priors for a version is stored":     testConcurrentPutPriors,
 		"concurrent settlements in a session are all added": testConcurrentSettlements,
 		"highest concurrent maximum is kept":                testConcurrentRaise,

@@ -79,7 +79,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				t.Errorf("FeedbackEntry(canceled context) error = %v, want the context's error", err)
 			}
 		},
-		"batch with many sessions": func(t tester, s Store) {
+		"entries are added to many sessions at once": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
 			for n := range 200 {
@@ -175,7 +175,7 @@ func parkingCases() map[string]func(tester, Store) {
 		return out
 	}
 	return map[string]func(tester, Store){
-		"no entry is parked": func(t tester, s Store) {
+		"Unpark without parked entries joins nothing": func(t tester, s Store) {
 			checkEqual(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
 			checkEqual(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
 		},

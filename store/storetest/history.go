@@ -38,14 +38,14 @@ func testRandomHistory(s Store) func(*rapid.T) {
 			},
 			"feedback": func(n, k int) { addFeedback(h, s, tenantA, n, entry("f", k, 1), entry("g", 1, 0)) },
 			"settle":   func(n, _ int) { h.settle(n) },
-			"aside": func(n, _ int) {
+			"set aside": func(n, _ int) {
 				must(h, s.SetAside(h.Context(), []session.DeadLetter{{Tenant: tenantA, ID: id(n), Step: "step", At: atMinute(n)}}))
 			},
 			"readmit": func(_, k int) { mustGet[int](h)(s.Readmit(h.Context(), k)) },
 			"forget":  func(n, _ int) { mustGet[bool](h)(s.Forget(h.Context(), tenantA, id(n))) },
-			"retain":  func(_, k int) { mustGet[int](h)(s.PurgeSessions(h.Context(), atMinute(k))) },
+			"purge":   func(_, k int) { mustGet[int](h)(s.PurgeSessions(h.Context(), atMinute(k))) },
 		}
-		names := []string{"row", "exchange", "samples", "echo", "feedback", "settle", "aside", "readmit", "forget", "retain"}
+		names := []string{"row", "exchange", "samples", "echo", "feedback", "settle", "set aside", "readmit", "forget", "purge"}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			steps[rapid.SampledFrom(names).Draw(rt, "step")](rapid.IntRange(1, 3).Draw(rt, "session"), rapid.IntRange(0, 4).Draw(rt, "k"))
 			if rt.Failed() {
@@ -94,10 +94,10 @@ func (h history) checkTotals() {
 	for name, n := range got {
 		checkEqual(h, "total "+name, st[name], n)
 	}
-	marks, _, err := h.store.DeadLetters(h.Context(), 10)
+	letters, _, err := h.store.DeadLetters(h.Context(), 10)
 	must(h, err)
-	for _, m := range marks {
-		delete(open, m.ID)
+	for _, letter := range letters {
+		delete(open, letter.ID)
 	}
 	for _, r := range dueSessions(h, h.store, atMinute(100), session.Row{}, 10) {
 		if r.Closed {

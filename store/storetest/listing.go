@@ -26,7 +26,7 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
 			checkEqual(t, "unknown tenant's page", listSessions(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
 		},
-		"after a full last page there is no page or an empty page": func(t tester, s Store) {
+		"page after a full last page is missing or empty": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			p := listSessions(t, s, tenantA, session.ListRange{Limit: 2})
 			checkEqual(t, "page", sessionNumbers(p.List), []int{2, 1})

@@ -21,7 +21,7 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"settlement closes the session and changes counters": testFirstSettlement,
 		"stale settlement is refused":                        testStaleSettlement,
-		"consecutive settlements in one batch":               testConsecutiveSettlements,
+		"consecutive settlements in one batch are accepted":  testConsecutiveSettlements,
 		"counters that return to zero are not listed":        testCountersReturnToZero,
 		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
@@ -40,9 +40,9 @@ func settleCases() map[string]func(tester, Store) {
 			checkEqual(t, "tenant B's version", settledState(t, s, tenantB, 1).Version, int64(1))
 			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA, tenantB})
 		},
-		"new feedback makes a session unsettled": testNewFeedbackUnsettles,
-		"counters are sorted":                    testCounterOrder,
-		"Settle with a canceled context":         testSettleContext,
+		"new feedback makes a session unsettled":         testNewFeedbackUnsettles,
+		"counters are sorted":                            testCounterOrder,
+		"Settle with a canceled context changes nothing": testSettleContext,
 		"late row for a settled session is closed": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0))
 			checkNoSession(t, s, tenantA, 1)
