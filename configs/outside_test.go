@@ -37,7 +37,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also another key's name; choose another name"},
 	}
-	more := map[string]int{ // lines with faults in further keys
+	furtherFaults := map[string]int{ // lines with faults in further keys
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
 		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
 		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,
@@ -72,7 +72,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		}
 	}
 	remedy := regexp.MustCompile(`write|must|there (is|are)|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
-	for key, line := range more {
+	for key, line := range furtherFaults {
 		if f := faultByKey[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
 			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)
 		}

@@ -159,7 +159,7 @@ func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
 	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without a }"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("error = %[2]v, want %[1]q in it", want, err)
+			t.Errorf("error = %v, want it to contain %q", err, want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 func TestAdminTokenVariableIsTheFirstToken(t *testing.T) {
 	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
 	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[0].Reveal() != "extra" {
-		t.Fatalf("got %d tokens, want 2 with the variable's first", len(c.Admin.Tokens))
+		t.Fatalf("got %d tokens, want 2, the first from the variable", len(c.Admin.Tokens))
 	}
 }
 
@@ -284,7 +284,7 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 	}
 }
 
-func TestReferencesNeedNoQuotesInFlowStyle(t *testing.T) {
+func TestUnquotedVariableReferencesAreExpanded(t *testing.T) {
 	file := []byte("tenancy: keys\nkeys:\n  - {name: a, key_sha256: ${SUM}, tenant: ${T:-team}, upstream_key: ${KEY}, learn: on, roles: []}\n" +
 		"hooks: {github: [{tenant: team, secret: ${SECRET}}]} # ${COMMENT}\nupstreams: {mine: {url: ${U:-http://h/v1}}}\n" +
 		"admin: {tokens: [${TOKEN}, second-token-of-the-test]}\ninject: {k: ${K:-2}}\nreward: {close_after: ${AFTER:-2h}}\nbandit: {salt: \"$${plain}\"}\n")

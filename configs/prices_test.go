@@ -14,14 +14,14 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		want                  price.Price
 		known                 bool
 	}{
-		"built in":         {"", "gpt-5", "USD", price.Price{Input: 1.25, Cached: 0.125, Output: 10}, true},
-		"built in unknown": {"", "own", "USD", price.Price{}, false},
-		"other currency":   {"admin: {currency: EUR}", "gpt-5", "EUR", price.Price{}, false},
-		"listed":           {ownPrices, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
-		"listed cached":    {ownPrices, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
-		"not listed":       {ownPrices, "claude-sonnet-4-5", "", price.Price{}, false},
-		"flat":             {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
-		"flat for others":  {ownPrices + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
+		"built-in model":                   {"", "gpt-5", "USD", price.Price{Input: 1.25, Cached: 0.125, Output: 10}, true},
+		"unknown model":                    {"", "own", "USD", price.Price{}, false},
+		"price in another currency":        {"admin: {currency: EUR}", "gpt-5", "EUR", price.Price{}, false},
+		"listed model":                     {ownPrices, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
+		"listed model with a cached price": {ownPrices, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
+		"model that is not listed":         {ownPrices, "claude-sonnet-4-5", "", price.Price{}, false},
+		"flat price":                       {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
+		"flat price for unlisted models":   {ownPrices + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
 	} {
 		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(tc.file)})
 		if err != nil {

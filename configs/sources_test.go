@@ -151,7 +151,7 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := parseFaults(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want one fault in this key that shows the value: %v", path, faults, !secret)
+			t.Errorf("%s: got %v, want one fault in this key, with the value shown = %v", path, faults, !secret)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"

@@ -108,7 +108,7 @@ func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	}
 }
 
-func TestCutTextRedactsPartialValues(t *testing.T) {
+func TestTruncatedTextRedactsPartialValues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).TruncatedText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCutTextRedactsTruncatedValues(t *testing.T) {
+func TestTruncatedTextRedactsCutValue(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
 		{"mail bob.smith@exam", "mail [REDACTED:cut:1]"},
 		{"mail bob.smith@", "mail [REDACTED:cut:1]"},
@@ -32,7 +32,7 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 	}
 }
 
-func TestCutTextRarelyKeepsHalfTheValue(t *testing.T) {
+func TestTruncatedTextRarelyKeepsHalfTheValue(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
 		shown, total := 0, 0

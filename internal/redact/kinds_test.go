@@ -42,8 +42,9 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
+// An anchor is a byte at which the redactor looks for a value. A prefix begins a vendor's keys.
 func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
-	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
+	isNeeded := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
 		change(&rows)
 		reduced := compile(rows)
@@ -71,7 +72,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 					t.Errorf("Text(%q) = %q, want %q", x.in, got, x.want())
 				}
 			}
-			if !needed(func(rows *[kindCount]kindRow) {
+			if !isNeeded(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
 			}, append(examples, row.examples...)) {
 				t.Errorf("%s: the examples have the same result without the prefix %q, want an example that needs the prefix", row.name, p.text+p.bodyStart)
@@ -80,7 +81,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	}
 	for _, row := range kindTable() {
 		for _, a := range row.anchors {
-			if !needed(func(rows *[kindCount]kindRow) {
+			if !isNeeded(func(rows *[kindCount]kindRow) {
 				for k := range rows {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}

@@ -113,7 +113,7 @@ func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	}
 }
 
-func TestCutTextRedactsLastWord(t *testing.T) {
+func TestTruncatedTextRedactsLastWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
 		"key ab12": "key ab12", "at 123": "at 123", "id 1234": "id ", "the end": "the end", "a@b": "", "@": "@", "": "", "é@": "",

@@ -9,7 +9,7 @@ import (
 )
 
 // The marks < and > around a value are not part of the text.
-func TestValueMemberIsRedactedByNameMember(t *testing.T) {
+func TestValueInNameValuePairIsRedacted(t *testing.T) {
 	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
@@ -52,7 +52,7 @@ func TestValueMemberIsRedactedByNameMember(t *testing.T) {
 	}
 }
 
-func TestValueMemberIsRedactedInNestedJSON(t *testing.T) {
+func TestValueInNameValuePairIsRedactedInNestedJSON(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`
 	for depth := range 4 {

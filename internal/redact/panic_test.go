@@ -27,7 +27,7 @@ func TestSafePanicTextOmitsUserText(t *testing.T) {
 	} {
 		got := redact.SafePanicText(tc.value)
 		if !strings.Contains(got, tc.want) || strings.Contains(got, "words") {
-			t.Errorf("SafePanicText(%v) = %q, want %q in it and not \"words\"", tc.value, got, tc.want)
+			t.Errorf("SafePanicText(%v) = %q, want it to contain %q but not \"words\"", tc.value, got, tc.want)
 		}
 	}
 }

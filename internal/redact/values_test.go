@@ -192,7 +192,7 @@ func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
 	}
 }
 
-func TestEveryPieceIsRedactedOnce(t *testing.T) {
+func TestRedactionOfPiecesIsIdempotent(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
 		"DB_PASSWORD12 := 'hunter22xyz' # AccountKey=Ab1/Cd2+Ef3gHi4j== sig=a1B2c3D4%2Fe5F6g7H8%3D",
@@ -206,14 +206,14 @@ func TestEveryPieceIsRedactedOnce(t *testing.T) {
 	} {
 		for i := range len(text) {
 			for _, piece := range []string{text[:i], text[i:], text[i:min(len(text), i+9)], text[i:min(len(text), i+2)]} {
-				assertStablePiece(t, piece)
+				assertIdempotent(t, piece)
 			}
 		}
 	}
 }
 
-// assertStablePiece fails the test if a second redaction changes the redacted piece, or if redacted JSON is invalid.
-func assertStablePiece(t *testing.T, piece string) {
+// assertIdempotent fails the test if a second redaction changes the redacted piece, or if redacted JSON is invalid.
+func assertIdempotent(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
 	once := r.Text(piece)
@@ -305,7 +305,7 @@ func TestResetClearsNumbersAndCounts(t *testing.T) {
 	}
 }
 
-func TestCutTextKeepsHarmlessLastWord(t *testing.T) {
+func TestTruncatedTextKeepsHarmlessLastWord(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).TruncatedText(text); got != text {
 			t.Errorf("TruncatedText(%q) = %q, want it unchanged", text, got)

@@ -117,7 +117,7 @@ func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 				t.Fatalf("got families %q, want %q", families(got), tc.want)
 			}
 			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tc.output) {
-				t.Errorf("got output %s, want %q in it", out, tc.output)
+				t.Errorf("got output %s, want it to contain %q", out, tc.output)
 			}
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
@@ -178,9 +178,9 @@ func TestBuildUsesRecordedJudgements(t *testing.T) {
 		return sample.Build(s.session)[0].Output["failed_calls"], calls
 	}
 	for name, tc := range map[string]struct {
-		verdicts *sample.ResultJudgements
-		failed   int
-		calls    int // calls to IsFailure
+		judgements *sample.ResultJudgements
+		failed     int
+		calls      int // calls to IsFailure
 	}{
 		"no judgements":                            {nil, 1, 1},
 		"one failed result":                        {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
@@ -189,7 +189,7 @@ func TestBuildUsesRecordedJudgements(t *testing.T) {
 		"judgements on more results than recorded": {&sample.ResultJudgements{Results: 2}, 1, 1},
 		"failed index out of range":                {&sample.ResultJudgements{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
-		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
+		if failed, calls := build(tc.judgements); failed != tc.failed || calls != tc.calls {
 			t.Errorf("%s: got %v failed calls, %d calls to IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)
 		}
 	}

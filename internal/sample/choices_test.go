@@ -72,7 +72,7 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 	}
 }
 
-func TestCorrectionRequiresSameTarget(t *testing.T) {
+func TestCorrectionRequiresSimilarArguments(t *testing.T) {
 	for _, tc := range []struct {
 		failed, worked string
 		corrects       bool
@@ -80,11 +80,11 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
 		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the call is equal, so something else changed
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
-		{``, `{"sql":"select 1"}`, true}, // no target: may be the same
+		{``, `{"sql":"select 1"}`, true}, // nothing to compare
 		{`{"sql":"select 1"}`, `{}`, true},
 		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the shorter text's words
 		{`{"a":"one two three seven"}`, `{"b":"one four five six"}`, false},
-		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are no target
+		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters do not count
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()

@@ -86,6 +86,7 @@ func TestDecodeReadsAllFields(t *testing.T) {
 	})
 }
 
+// fill sets the exported fields of a struct to random values.
 func fill(t *rapid.T, v reflect.Value) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i)

@@ -14,6 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
 
+// everyEventScript returns a script with a call, two text replies, a correction and an approval.
 func everyEventScript() *script {
 	s := newScript()
 	s.session.IsFailure = isFailure

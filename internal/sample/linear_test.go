@@ -10,6 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
+// sessionWithFailedCalls returns a session with n failed and then n successful calls.
 func sessionWithFailedCalls(n int) sample.Session {
 	s := newScript()
 	items := []string{messageJSON("user", "go on")}

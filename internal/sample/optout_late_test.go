@@ -8,8 +8,8 @@ import (
 	"precept/internal/sample"
 )
 
-// conversation returns exchanges. The second turn reads prod.env. With repeatHistory, requests repeat the previous
-// reply.
+// conversation returns four turns. The second turn reads prod.env. With repeatHistory, each request repeats the
+// previous reply.
 func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
 		return json.RawMessage(`{"role":"user","content":"` + text + `"}`)
@@ -57,29 +57,29 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// A sample without stored exchanges is hidden, unless the current patterns were applied to the session. In that case,
-// the sample's texts decide.
+// If a sample's exchanges are not stored, the sample is hidden, unless the current patterns were applied when the
+// exchanges were written. In that case, the sample's texts decide.
 func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)
 	for name, tc := range map[string]struct {
-		ids    any
-		list   []sample.Exchange
-		input  string
-		judged bool
-		want   bool
+		ids             any
+		list            []sample.Exchange
+		input           string
+		filteredOnWrite bool
+		want            bool
 	}{
 		"a hidden exchange":  {[]any{"1", "2"}, list, "", true, true},
 		"no hidden exchange": {[]any{"1", "4"}, list, "", false, false},
 		"no ids":             {nil, list, "", false, true},
-		"exchange not stored, judged, path in the sample": {[]any{"7"}, nil, "cat prod.env", true, true},
-		"exchange not stored, judged":                     {[]any{"7"}, nil, "cat notes.txt", true, false},
-		"exchange not stored, not judged":                 {[]any{"7"}, nil, "cat notes.txt", false, true},
-		"no ids, exchange not stored, not judged":         {nil, nil, "cat notes.txt", false, true},
-		"one of two exchanges not stored, not judged":     {[]any{"1", "7"}, list, "", false, true},
+		"exchange not stored, filtered, path in the sample": {[]any{"7"}, nil, "cat prod.env", true, true},
+		"exchange not stored, filtered":                     {[]any{"7"}, nil, "cat notes.txt", true, false},
+		"exchange not stored, not filtered":                 {[]any{"7"}, nil, "cat notes.txt", false, true},
+		"no ids, exchange not stored, not filtered":         {nil, nil, "cat notes.txt", false, true},
+		"one of two exchanges not stored, not filtered":     {[]any{"1", "7"}, list, "", false, true},
 	} {
 		m := sample.Sample{Input: map[string]any{"user_text": tc.input}, Meta: map[string]any{"source_event_ids": tc.ids}}
-		if got := o.HidesSample(&m, tc.list, tc.judged); got != tc.want {
+		if got := o.HidesSample(&m, tc.list, tc.filteredOnWrite); got != tc.want {
 			t.Errorf("%s: got HidesSample = %v, want %v", name, got, tc.want)
 		}
 	}

@@ -20,7 +20,7 @@ func TestBuildReturnsRatingFeedback(t *testing.T) {
 		source  string
 		typ     string
 		label   string
-		human   string
+		review  string // human_feedback_label
 		score   float64
 	}{
 		{"approval", []sample.Rating{approve}, "user", "approval", sample.Good, sample.Approved, 1},
@@ -46,8 +46,8 @@ func TestBuildReturnsRatingFeedback(t *testing.T) {
 			if s.Feedback.Source != tc.source || s.Feedback.Type != tc.typ || s.Feedback.QualityLabel != tc.label {
 				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tc.source, tc.typ, tc.label)
 			}
-			if s.Meta["human_feedback_label"] != tc.human || s.Meta["quality_score"] != tc.score {
-				t.Errorf("got meta %v, want human_feedback_label %v, quality_score %v", s.Meta, tc.human, tc.score)
+			if s.Meta["human_feedback_label"] != tc.review || s.Meta["quality_score"] != tc.score {
+				t.Errorf("got meta %v, want human_feedback_label %v, quality_score %v", s.Meta, tc.review, tc.score)
 			}
 			if err := validateSample(s); err != nil {
 				t.Errorf("schema check: %v", err)
