@@ -109,7 +109,7 @@ func barriers(page []*html.Node) (out []string) {
 			out = append(out, "a "+role+" has no name")
 		}
 		if attr(n, "role") == "region" && attr(n, "tabindex") != "0" {
-			out = append(out, "keys do not reach the region "+attr(n, "aria-label"))
+			out = append(out, "the Tab key does not reach the region "+attr(n, "aria-label"))
 		}
 		if tabindex := attr(n, "tabindex"); tabindex != "" && tabindex != "0" && tabindex != "-1" {
 			out = append(out, "tabindex "+tabindex+" breaks the page order")
@@ -155,7 +155,7 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
-func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
+func TestBarriersFindsPlantedFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		`<h1>a</h1><h3>b</h3>`:                                    "follows a level 1 heading",
 		`<h2>a</h2>`:                                              "0 level 1 headings",
@@ -168,7 +168,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 		`<h1>a</h1><label for="nobody">x</label>`:                 `names the id "nobody"`,
 		`<h1 id="a">a</h1><p id="a">b</p>`:                        "two elements have the id a",
 		`<h1>a</h1><svg></svg>`:                                   "a drawing has no label",
-		`<h1>a</h1><div role="region" aria-label="x"></div>`:      "keys do not reach",
+		`<h1>a</h1><div role="region" aria-label="x"></div>`:      "the Tab key does not reach",
 		`<h1>a</h1><p tabindex="3">x</p>`:                         "breaks the page order",
 		`<h1>a</h1><nav class="pager">x</nav>`:                    "has no name",
 		`<h1>a</h1><form role="search"></form>`:                   "a search has no name",
@@ -196,7 +196,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
+func TestClearLinkAppearsOnlyWithFilter(t *testing.T) {
 	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 )
 
 type fakeLessonService struct {
-	lastCall string // newest Act call's arguments
+	lastCall string // newest Act call's arguments: slug, action, epsilon, half-width, author and number of picks
 	count    int
 	seen     lesson.SeenVersion // version in the newest Act call
 	err      error              // returned by each call
@@ -37,11 +37,12 @@ func (noDataReporter) Report(context.Context, ReportQuery) (report.Report, error
 	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
-func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
+func TestActionEndpointCallsLessonService(t *testing.T) {
 	for _, tc := range []struct {
-		name, path, body, call string
-		status                 int
-		fail                   error
+		name, path, body string
+		call             string // wanted lastCall, with WHO in place of the author
+		status           int
+		fail             error // returned by the lesson service
 	}{
 		{"approve", "look-twice/approve", "", "look-twice approve 0 0 WHO", 200, nil},
 		{"a trial with the default settings", "look-twice/trial", "", "look-twice trial 0 0 WHO", 200, nil},
@@ -58,11 +59,11 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 		{"picks for an approval", "look-twice/approve", `{"picks":800}`, "", 400, nil},
 		{"epsilon 1", "look-twice/trial", `{"epsilon":1}`, "", 400, nil},
 		{"an epsilon for a pause", "look-twice/pause", `{"epsilon":0.5}`, "", 400, nil},
-		{"an unknown member", "look-twice/trial", `{"epsilom":0.5}`, "", 400, nil},
-		{"no JSON", "look-twice/trial", `epsilon=0.5`, "", 400, nil},
+		{"a misspelt key", "look-twice/trial", `{"epsilom":0.5}`, "", 400, nil},
+		{"a body that is not JSON", "look-twice/trial", `epsilon=0.5`, "", 400, nil},
 		{"an unknown action", "look-twice/eat", "", "", 404, nil},
 		{"an unknown lesson", "nobody/retire", "", "nobody retire 0 0 WHO", 404, ErrNoLesson},
-		{"an action that the lesson service refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
+		{"an action refused by the lesson service", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			lessonService := &fakeLessonService{err: tc.fail}
@@ -89,7 +90,7 @@ func TestActionRequiresTokenAndCSRF(t *testing.T) {
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != http.StatusForbidden {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}

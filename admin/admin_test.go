@@ -37,7 +37,7 @@ func (f *fakeReports) Report(_ context.Context, q ReportQuery) (report.Report, e
 	return f.report, f.err
 }
 
-// fixture is a server with a clock that moves only when a test changes now.
+// fixture is a dashboard server with a clock that moves only when a test changes now.
 type fixture struct {
 	*Server
 	reports *fakeReports
@@ -61,7 +61,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// newOptions returns options with reports and otherwise empty sources.
+// newOptions returns options with the given reports and no other data.
 func newOptions(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
@@ -189,8 +189,8 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// browser logs in, and returns the session cookie and the CSRF token.
-func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
+// logIn logs in, and returns the session cookie and the CSRF token.
+func (f *fixture) logIn(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
 	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || len(res.Cookies()) != 1 {
@@ -256,8 +256,7 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	}
 }
 
-// An error about the admin token would lead people to put it into the agent. A request with a foreign Host header does
-// not get the address.
+// An error about the admin token would lead people to put the token into the agent.
 func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
@@ -278,7 +277,7 @@ func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 		t.Errorf("foreign host: got %s, want an error without the address", text)
 	}
 	if f.log.Len() > 0 {
-		t.Errorf("log counts an agent as a wrong token: %s", f.log)
+		t.Errorf("log after requests from agents: got %s, want no lines about wrong tokens", f.log)
 	}
 	for _, path := range []string{"/lessons/responses", "/lessons/messages", "/sessions/models"} {
 		if text := body(t, f.do(t, "GET", path, bearer(token))); strings.Contains(text, "the admin listener forwards no requests to models") {
@@ -288,10 +287,10 @@ func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 }
 
 func TestFigureLinksToHelp(t *testing.T) {
-	unread := []Figure{{Name: "Unsupported API", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
+	unsupported := []Figure{{Name: "Unsupported API", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
 	f := newFixture(t, func(o *Options) {
-		o.Program.Figures = func(context.Context) []Figure { return unread }
-		o.Program.Health = func(context.Context) Health { return Health{Figures: unread} }
+		o.Program.Figures = func(context.Context) []Figure { return unsupported }
+		o.Program.Health = func(context.Context) Health { return Health{Figures: unsupported} }
 	})
 	for _, path := range []string{"/", "/health"} {
 		if text := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(text, `3 POST requests were forwarded <a href="/help/AGENTS#known-limits">`) {
@@ -305,7 +304,7 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestTokenGivesAccessToAllPaths(t *testing.T) {
+func TestAdminTokenOpensAllPaths(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + sha256Hex(token)} })
 	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
@@ -320,7 +319,7 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 	}
 }
 
-func TestPublicRoutesNeedNoToken(t *testing.T) {
+func TestOpenRoutesNeedNoToken(t *testing.T) {
 	readyError := errors.New("draining")
 	f := newFixture(t, func(o *Options) {
 		o.Program.Ready = func() (string, error) { return "ok, degraded: no store", readyError }
@@ -392,7 +391,7 @@ func TestOnlyWrongTokensAreThrottled(t *testing.T) {
 	}
 }
 
-func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
+func TestForeignHostIsRefused(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Hosts = []string{"precept.example.org"} })
 	hosts := map[string]bool{
 		"127.0.0.1:8081": true, "localhost:8081": true, "LOCALHOST": true, "[::1]:8081": true, "precept.example.org": true,
@@ -403,11 +402,15 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
 			if refused := res.StatusCode == 403; refused == accepted {
-				t.Errorf("Host %q, %s: got status %d, want it refused with 403 = %v", host, path, res.StatusCode, !accepted)
+				t.Errorf("Host %q, %s: got status %d, refused (403) = %v, want %v", host, path, res.StatusCode, refused, !accepted)
 			}
 		}
 	}
-	cookie, csrf := f.browser(t)
+}
+
+func TestCrossSiteRequestIsRefused(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, csrf := f.logIn(t)
 	cases := []struct {
 		name   string
 		change func(*http.Request)
@@ -416,8 +419,8 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		{"no CSRF token", nil, 403},
 		{"wrong CSRF token", func(r *http.Request) { r.Header.Set(csrfHeader, "x") }, 403},
 		{"CSRF token in the query", func(r *http.Request) { r.URL.RawQuery = csrfField + "=" + csrf }, 403},
-		{"other origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://evil.example") }, 403},
-		{"other port", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8080") }, 403},
+		{"foreign origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"own host with a different port as the origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8080") }, 403},
 		{"null origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "null") }, 403},
 		{"cross-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		{"same-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
@@ -437,6 +440,10 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
 		t.Errorf("cookie after the logout: got status %d, want 401", res.StatusCode)
 	}
+}
+
+func TestPreflightRequestGetsNoCORSHeader(t *testing.T) {
+	f := newFixture(t, nil)
 	preflight := f.do(t, "OPTIONS", "/api/report", func(r *http.Request) {
 		r.Header.Set("Origin", "http://evil.example")
 		r.Header.Set("Access-Control-Request-Method", "GET")
@@ -482,14 +489,14 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 
 func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
 		t.Errorf(`cookie = %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
 		t.Errorf("cookie value is %q, want at least 32 characters that do not contain the token and differ from the CSRF token %q", cookie.Value, csrf)
 	}
-	second, _ := f.browser(t)
+	second, _ := f.logIn(t)
 	if second.Value == cookie.Value {
 		t.Error("two logins have the same cookie, want different cookies")
 	}
@@ -529,7 +536,7 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 
 func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	if err := f.SetAccess(Access{}); err == nil {
 		t.Fatal("SetAccess without tokens: got no error, want one")
 	}
@@ -551,7 +558,7 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	}
 }
 
-func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
+func TestReportAPIReadsTheQuery(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
 	if want := (ReportQuery{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.lastQuery != want {
@@ -575,8 +582,12 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 			t.Errorf("query %s: got status %d, want 400", query, res.StatusCode)
 		}
 	}
+}
+
+func TestReportErrorIsOnlyInTheLog(t *testing.T) {
+	f := newFixture(t, nil)
 	f.reports.err = errors.New("disk canary")
-	res = f.do(t, "GET", "/api/report", bearer(token))
+	res := f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
 		t.Errorf("failing report: got status %d and log %s, want status 500 and the error only in the log", res.StatusCode, f.log)
 	}

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// hostile has markup, a quote that ends an attribute, terminal escapes and right-to-left text.
+// hostile has markup, a quote that ends an attribute, terminal escapes, right-to-left text and an invisible character.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
 type sessionStore struct {
@@ -56,7 +56,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session. If change is not nil, it alters the record and the exchanges first.
+// addSession writes a session that began len(name)+turns hours ago, so the name sets the place in lists ordered by
+// time. If change is not nil, it alters the record and the exchanges first.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.NamedID("default", sessionpkg.NamespaceSession, name)
@@ -89,6 +90,7 @@ func (s *sessionStore) addSession(t *testing.T, name string, turns int, change f
 	return id
 }
 
+// firstWords returns the user's first message.
 func firstWords(ex []sample.Exchange) string {
 	if len(ex) == 0 || len(ex[0].New) == 0 {
 		return ""
@@ -177,6 +179,7 @@ func (r fakeRater) Rate(ctx context.Context, tenant string, p feedback.Post) (st
 	return r.sessionStore.Rate(ctx, tenant, p)
 }
 
+// sessionEraser deletes sessions by id.
 type sessionEraser struct{ *sessionStore }
 
 func (e sessionEraser) Forget(ctx context.Context, tenant, session string) (int, error) {
@@ -199,7 +202,7 @@ func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)
 	})
 }
 
-// newHealth returns a server's health with lost exchanges and a changed configuration.
+// newHealth returns the health data for a server with a lost exchange and three changed configuration keys.
 func newHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})

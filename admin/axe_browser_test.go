@@ -35,33 +35,34 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
+// serverWithContent starts a dashboard with data on every page, and returns the pages' paths.
 func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
-	k := newSessionStore(t, time.Now())
-	id := k.addSessionWithMarkup(t)
+	sessions := newSessionStore(t, time.Now())
+	id := sessions.addSessionWithMarkup(t)
 	for i := range 12 {
-		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, func(r *sessionpkg.Record, _ []sample.Exchange) {
+		s := sessions.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, func(r *sessionpkg.Record, _ []sample.Exchange) {
 			r.Identity.Agent = ifElse(i%2 == 0, "reviewer-of-the-nightly-build", "coder")
 		})
 		if i%3 == 0 {
-			k.closeRewarded(t, s, float64(i%5)/4, "")
+			sessions.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
-	f, lib, keeper := withLessons(t, nil)
+	f, lib, lessonService := withLessons(t, nil)
 	row := &f.reports.report.Lessons[2]
 	row.Outcomes = []report.Outcome{{Name: "recurrence", Unit: "points", Verdict: report.Prevents, Effect: new(-0.456), Lo: new(-0.577), Hi: new(-0.339)}}
 	row.Models.Effects = []report.ModelEffect{{Model: "gpt-test-of-the-nightly-build", Picks: 120, Effect: new(0.1), Lo: new(-0.1), Hi: new(0.3), Shrunken: new(0.08)}}
-	views := newStoreFixture(t, k, func(o *Options) {
-		o.Now, o.Read.Library, o.Read.Survey, o.Write.Lessons, o.Read.Report = time.Now, lib, lib, keeper, f.reports
+	all := newStoreFixture(t, sessions, func(o *Options) {
+		o.Now, o.Read.Library, o.Read.Survey, o.Write.Lessons, o.Read.Report = time.Now, lib, lib, lessonService, f.reports
 		o.Read.Rules = &fakeRules{[]rules.RegisteredSection{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
 		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
-	views.reports = f.reports
-	bad := func(v *View) error { v.Name, v.Query = "bad sessions", "verdict=poor"; return nil }
-	if _, err := views.views.change(t.Context(), "default", "", rand.Reader, bad); err != nil {
+	all.reports = f.reports
+	nameView := func(v *View) error { v.Name, v.Query = "bad sessions", "verdict=poor"; return nil }
+	if _, err := all.views.change(t.Context(), "default", "", rand.Reader, nameView); err != nil {
 		t.Fatal(err)
 	}
-	server = httptest.NewServer(views)
+	server = httptest.NewServer(all)
 	t.Cleanup(server.Close)
 	return server, []string{
 		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",
@@ -95,7 +96,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
-		theme, rules string // a theme test checks only the colours
+		theme, rules string // rules: axe-core options; the dark theme is checked only for contrast
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
 		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
@@ -148,7 +149,7 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		tb.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
 		if strings.HasPrefix(path, "/queue") {
-			continue
+			continue // the queue's script focuses the first candidate
 		}
 		tb.keys(t, "\t")
 		if got := tb.eval(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-func TestEveryLinkWorksUnderABasePath(t *testing.T) {
-	for _, stripsBase := range []bool{true, false} {
+func TestEveryLinkWorksUnderBasePath(t *testing.T) {
+	for _, stripsBase := range []bool{true, false} { // whether the reverse proxy removes the base path
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
 		server := httptest.NewServer(f)
 		defer server.Close()

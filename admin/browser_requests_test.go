@@ -16,8 +16,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// postForm returns a function that turns a request into a browser's form post.
-func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
+// asBrowser returns a function that gives a request a browser's headers and the form values.
+func asBrowser(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
 			r.AddCookie(cookie)
@@ -28,9 +28,9 @@ func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	}
 }
 
-func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
+func TestErrorsArePagesForBrowsersElseJSON(t *testing.T) {
 	f := newFixture(t, nil)
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	asUser := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
 	for _, tc := range []struct {
 		name, method, path string
@@ -38,9 +38,9 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 		status             int
 		wantText           string
 	}{
-		{"login form with a wrong token", "POST", "/login", postForm(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
-		{"login link with a wrong token", "GET", "/login?token=wrong", postForm(nil, nil), 401, "The token is wrong."},
-		{"action without a login", "POST", "/lessons/helpful/pause", postForm(nil, nil), 401, "nothing was done"},
+		{"login form with a wrong token", "POST", "/login", asBrowser(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
+		{"login link with a wrong token", "GET", "/login?token=wrong", asBrowser(nil, nil), 401, "The token is wrong."},
+		{"action without a login", "POST", "/lessons/helpful/pause", asBrowser(nil, nil), 401, "nothing was done"},
 		{"unknown page", "GET", "/nowhere", asUser, 404, `<nav aria-label="Pages">`},
 		{"invalid query parameter", "GET", "/lessons?window=soon", asUser, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
@@ -61,9 +61,9 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	}
 }
 
-func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
+func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 	f := newFixture(t, nil)
-	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", postForm(nil, nil))))
+	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", asBrowser(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
 		t.Errorf("login page: got %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
 	}
@@ -71,23 +71,23 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
 		"//evil.example/": "/", `/\evil.example`: "/", "https://evil.example/": "/", "javascript:alert(1)": "/", "queue": "/", "/\nx": "/",
 	} {
-		res := f.do(t, "POST", "/login", postForm(nil, url.Values{"token": {token}, "next": {next}}))
+		res := f.do(t, "POST", "/login", asBrowser(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
 			t.Errorf("login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
 		}
 	}
 	for referer, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
 		page := body(t, f.do(t, "POST", "/lessons/helpful/pause", func(r *http.Request) {
-			postForm(nil, nil)(r)
+			asBrowser(nil, nil)(r)
 			r.Host = "127.0.0.1:8081"
 			r.Header.Set("Referer", referer)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("login page after a form on %s: got a return to that page = %v, want %v: %s", referer, !want, want, page)
+			t.Errorf("login page after a form on %s: got that page as the next page = %v, want %v: %s", referer, !want, want, page)
 		}
 	}
 	// On a link from another site, browsers omit the SameSite=Strict cookie, so the login page reloads the address.
-	crossSite := func(r *http.Request) { postForm(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	crossSite := func(r *http.Request) { asBrowser(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("the login page after a link on another site does not reload the address")
 	}
@@ -97,7 +97,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
 		res := f.do(t, "POST", "/login", func(r *http.Request) {
-			postForm(nil, url.Values{"token": {token}})(r)
+			asBrowser(nil, url.Values{"token": {token}})(r)
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
@@ -108,18 +108,18 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 
 func TestLessonButtonSendsShownVersion(t *testing.T) {
 	f, lib, lessonService := withLessons(t, nil)
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
 		t.Fatal("the library has no lesson helpful")
 	}
 	for _, path := range []string{"/lessons/helpful", "/queue"} {
-		page := body(t, f.do(t, "GET", path, postForm(cookie, nil)))
+		page := body(t, f.do(t, "GET", path, asBrowser(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
 			t.Errorf("%s: the forms lack the lesson hash or state", path)
 		}
 	}
-	f.do(t, "POST", "/lessons/helpful/pause", postForm(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
+	f.do(t, "POST", "/lessons/helpful/pause", asBrowser(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); lessonService.seen != want {
 		t.Errorf("seen version = %+v, want %+v", lessonService.seen, want)
 	}
@@ -173,7 +173,7 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	setNotice("second")
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
 		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
-	if got := evalPromise(t, tb, refreshTwice); got != "main firstnull" {
+	if got := evalPromise(t, tb, refreshTwice); got != "main firstnull" { // no role: a screen reader has read the notice
 		t.Errorf("focus and notices after two refreshes: got %q, want \"main firstnull\"", got)
 	}
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
@@ -202,7 +202,7 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	}
 }
 
-func TestBrowserBackButtonIsHarmless(t *testing.T) {
+func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -228,7 +228,7 @@ func TestBrowserBackButtonIsHarmless(t *testing.T) {
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	goBack("#token")
 	if lessonService.count != 1 {
-		t.Errorf("lesson service calls = %d, want 1: Back must not repeat an action", lessonService.count)
+		t.Errorf("after Back: got %d calls to the lesson service, want 1", lessonService.count)
 	}
 }
 

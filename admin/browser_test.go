@@ -17,7 +17,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// tab is a tab in a new browser, with the errors that the browser reported, such as policy violations.
+// tab is a tab in a new browser, and the errors that the browser reported, such as violations of the content security
+// policy.
 type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex
@@ -77,6 +78,7 @@ func (tb *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// eval returns a JavaScript expression's value as a string.
 func (tb *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string]("String("+expression+")"))
@@ -105,7 +107,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`:  "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
 		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:         "true",
 		`document.querySelector("caption").textContent.length > 40`:                       "true",
-		`document.images.length`: "1",
+		`document.images.length`: "1", // the dashboard's icon; the lesson's name adds no image
 		`document.querySelector("tbody tr:nth-child(4) th a").textContent`:                              f.reports.report.Lessons[0].Slug,
 		`[...document.querySelectorAll(".figures td")].some(d => d.textContent == "<b>12</b>")`:         "true",
 		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet applies
@@ -124,7 +126,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	}
 }
 
-func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
+func TestBrowserLoginRefreshAndLogout(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
@@ -163,7 +165,7 @@ func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
-	if got, want := tb.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
+	if got, want := tb.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want { // Chromium uses the old name
 		t.Errorf("time zone line: got %q, want %q", got, want)
 	}
 }
@@ -184,7 +186,7 @@ func TestBrowserOmitsTheCurrentYear(t *testing.T) {
 	}
 }
 
-func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
+func TestBrowserFoldsSidebarOnNarrowScreens(t *testing.T) {
 	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
 	t.Cleanup(server.Close)

@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// coderAndTesterSessions returns coder's sessions with reward 1 and tester's with reward 0. Each agent's first session
-// has no duration.
+// coderAndTesterSessions returns perAgent sessions with reward 1 by the agent coder, and as many with reward 0 by
+// tester. Each agent's first session has no duration.
 func coderAndTesterSessions(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
@@ -33,13 +33,13 @@ func asJSON(t *testing.T, v any) string {
 }
 
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
-	for perAgent, want := range map[int]bool{9: false, 10: true} {
+	for perAgent, hasInterval := range map[int]bool{9: false, 10: true} {
 		c := compare(coderAndTesterSessions(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
-		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
-			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", perAgent, asJSON(t, d), want)
+		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != hasInterval {
+			t.Errorf("%d sessions per agent: got difference %s, want mean 1, and an interval = %t", perAgent, asJSON(t, d), hasInterval)
 		}
-		if want && *d.Low <= 0 {
+		if hasInterval && *d.Low <= 0 {
 			t.Errorf("%d sessions per agent: lower bound for a difference of 1 = %v, want above 0", perAgent, *d.Low)
 		}
 	}
@@ -63,7 +63,7 @@ func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	}
 }
 
-func TestComparisonWithoutTwoAgentsStatesAgentCount(t *testing.T) {
+func TestComparePageNeedsTwoAgents(t *testing.T) {
 	for want, list := range map[string][]store.SessionItem{
 		"No agent yet":            nil,
 		"There is only one agent": {{ID: "a", Agent: "coder"}, {ID: "b", Agent: "coder"}},

@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// dotNames is an archive with the run "..". dotNames records the requested names.
+// dotNames is an archive with a run and a session named "..". dotNames records the requested names.
 type dotNames struct {
 	emptyArchive
 
@@ -32,12 +32,12 @@ func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Tr
 	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
 }
 
-// Browsers resolve . and .. in a path even if escaped, so these names are in the query.
-func TestLinksToRunsAndSessionsNamedWithDotsWork(t *testing.T) {
+// Browsers resolve . and .. in a path even if escaped, so links have these names in the query.
+func TestRunsAndSessionsNamedDotsAreReachable(t *testing.T) {
 	var requested []string
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{requested: &requested}, forgetter })
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	for _, tc := range []struct{ page, link, want string }{
 		{"/sessions?tenant=acme", "..", "/sessions/-?name=..&tenant=acme"},
 		{"/runs/-?name=..&tenant=acme", ".", "/sessions/-?name=.&tenant=acme"},
@@ -56,7 +56,7 @@ func TestLinksToRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 		get(t, f, path, http.StatusOK)
 	}
 	if got, want := strings.Join(requested, ", "), "run .., session ., run .., session .., session -, session s-1"; got != want {
-		t.Errorf("requests asked for %s, want %s", got, want)
+		t.Errorf("names read from the archive: got %s, want %s", got, want)
 	}
 	f.do(t, "POST", "/sessions/-/forget?name=..&tenant=acme", func(r *http.Request) {
 		r.AddCookie(cookie)
@@ -64,6 +64,6 @@ func TestLinksToRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(url.Values{csrfField: {csrf}, "sure": {"yes"}}.Encode()))
 	})
 	if forgetter.lastCall != "acme|.." {
-		t.Errorf("deletion form forgot %q, want \"acme|..\"", forgetter.lastCall)
+		t.Errorf("deletion form: Forget got tenant and session %q, want \"acme|..\"", forgetter.lastCall)
 	}
 }

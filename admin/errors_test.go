@@ -16,7 +16,7 @@ import (
 
 func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{err: errors.New("disk canary")} })
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	for _, accept := range []string{"*/*", "text/html"} {
 		f.log.Reset()
 		res := f.do(t, "POST", "/sessions/abc/forget", func(r *http.Request) {
@@ -27,13 +27,13 @@ func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 		})
 		text, id := body(t, res), res.Header.Get("Precept-Request-Id")
 		if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "the data could not be deleted completely") && !strings.Contains(text, "The data could not be deleted completely") {
-			t.Errorf(`%s: got status %d, text %s, want status 503 and a text with "the data could not be deleted completely"`, accept, res.StatusCode, text)
+			t.Errorf(`Accept %s: got status %d, text %s, want status 503 and a text with "the data could not be deleted completely"`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
-			t.Errorf("%s: got a page: %v, want a page only for a browser", accept, page)
+			t.Errorf("Accept %s: got a page = %v, want a page only for text/html", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("%s: got request id %q and log %s, want the error once in the log, with this id", accept, id, log)
+			t.Errorf("Accept %s: got request id %q and log %s, want the error once in the log, with this id", accept, id, log)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestFailedPageLogsTheCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
 	for target, tc := range map[string]struct {
 		status int
-		cause  string
+		cause  string // text of the error in the log
 	}{"/": {200, "report canary"}, "/lessons": {200, "report canary"}, "/sessions": {503, "browse canary"}, "/api/sessions": {503, "browse canary"}, "/api/report": {500, "report canary"}} {
 		f.log.Reset()
 		res := f.do(t, "GET", target, bearer(token))
@@ -125,7 +125,7 @@ func TestAuditSkipsDamagedLinesAndUnreadableFile(t *testing.T) {
 	}
 	f = newFixture(t, func(o *Options) { o.DataDir = dir })
 	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
-	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
+	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 { // reading at the start, and writing the entry
 		t.Errorf("unreadable audit file: got status %d, want 200; got %d entries, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// If the pipe were not refused, opening it would wait for a writer.
+// Opening a named pipe would block until a process writes to the pipe.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -14,13 +14,13 @@ import (
 	"precept/bandit/report"
 )
 
-// forestRow holds the marks drawn in a row. A missing mark is NaN.
+// forestRow holds the marks that a forest plot (effects with intervals) draws in a row. A missing mark is NaN.
 type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
 	cutLow, cutHigh       bool    // the interval is clipped at this end
 }
 
-// forestPlot returns the rows on a page, and the tick count.
+// forestPlot returns the plotted rows on the page target, and the number of ticks on the axis.
 func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -51,7 +51,7 @@ func forestPlot(
 		out = append(out, forestRow{
 			lo: number(svg, `class="reach" d="M([^ ]+) `), hi: number(svg, `class="reach" d="M[^ ]+ 15H([^"]+)"`),
 			effect: number(svg, `cx="([^"]+)"`), truth: number(svg, `class="truth" d="M([^ ]+) `),
-			cutLow: strings.Contains(svg, "11l-6 4 6 4z"), cutHigh: strings.Contains(svg, "11l6 4-6 4z"),
+			cutLow: strings.Contains(svg, "11l-6 4 6 4z"), cutHigh: strings.Contains(svg, "11l6 4-6 4z"), // arrow heads
 		})
 	}
 	return out, strings.Count(page, `class="tick"`)
@@ -65,13 +65,13 @@ func newRow(n int, effect, lo, hi float64) report.Row {
 	}
 }
 
-func TestForestPlotStaysInsideThePicture(t *testing.T) {
+func TestForestPlotStaysInsidePicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []report.Row
 		for i := range rapid.IntRange(1, 4).Draw(t, "rows") {
 			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
-			half := rapid.Float64Range(0, 3).Draw(t, "half")
-			rows = append(rows, newRow(i, effect, effect-half, effect+half))
+			halfWidth := rapid.Float64Range(0, 3).Draw(t, "half-width")
+			rows = append(rows, newRow(i, effect, effect-halfWidth, effect+halfWidth))
 		}
 		scale := rapid.SampledFrom([]string{"", "all", "5", "100"}).Draw(t, "scale")
 		trueEffect := rapid.Float64Range(-9, 9).Draw(t, "truth")

@@ -21,9 +21,10 @@ func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, 
 
 func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 	for _, tc := range []struct {
-		name, body, call string
-		status           int
-		err              error
+		name, body string
+		call       string // wanted lastCall
+		status     int
+		err        error
 	}{
 		{"a session", `{"tenant":"acme","session":"ci-42"}`, "acme|ci-42", 200, nil},
 		{"a session without a tenant", `{"session":"ci-42"}`, "default|ci-42", 200, nil},
@@ -32,8 +33,8 @@ func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 		{"a tenant without all", `{"tenant":"acme"}`, "", 400, nil},
 		{"all without a tenant", `{"all":true}`, "", 400, nil},
 		{"a session and all", `{"tenant":"acme","session":"x","all":true}`, "", 400, nil},
-		{"an unknown member", `{"tenant":"acme","all":true,"sesion":"x"}`, "", 400, nil},
-		{"no JSON", `tenant=acme`, "", 400, nil},
+		{"a misspelt key", `{"tenant":"acme","all":true,"sesion":"x"}`, "", 400, nil},
+		{"a body that is not JSON", `tenant=acme`, "", 400, nil},
 		{"a failing store", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	if res := f.do(t, "POST", "/api/forget", withBody(func(*http.Request) {})); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	if res := f.do(t, "POST", "/api/forget", withBody(func(r *http.Request) { r.AddCookie(cookie) })); res.StatusCode != http.StatusForbidden {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}

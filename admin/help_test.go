@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-func TestGlossaryAndDocLinksResolve(t *testing.T) {
+func TestHelpLinksResolve(t *testing.T) {
 	f := newFixture(t, nil)
 	pageIDs := map[string]map[string]bool{} // element ids, by path
 	read := func(path string) *html.Node {
@@ -21,7 +21,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		return root
 	}
 	var links []string
-	checkLinks := func(path string) {
+	readPage := func(path string) { // adds the page's ids to pageIDs, and the links to links
 		ids := map[string]bool{}
 		for n := range read(path).Descendants() {
 			for _, a := range n.Attr {
@@ -37,7 +37,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 		}
 		pageIDs[path] = ids
 	}
-	checkLinks("/help")
+	readPage("/help")
 	for len(links) > 0 {
 		path, anchor, _ := strings.Cut(links[0], "#")
 		links = links[1:]
@@ -48,7 +48,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 			continue
 		}
 		if pageIDs[path] == nil {
-			checkLinks(path)
+			readPage(path)
 		}
 		if anchor != "" && !pageIDs[path][anchor] {
 			t.Errorf("link %s#%s: the page has no element with this id", path, anchor)
@@ -64,5 +64,24 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	}
 	if res := f.do(t, "GET", "/help", nil); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
+	}
+}
+
+func TestHelpSearchFindsListedSections(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, _ := f.logIn(t)
+	get := func(path string) string {
+		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
+	}
+	found := get("/help?q=former_state+retire")
+	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
+		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section from CI", found)
+	}
+	page := get("/help/LESSONS")
+	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
+		t.Error("the page LESSONS lacks the section pause-and-retire or the link to that section")
+	}
+	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
+		t.Error("a search without results lacks \"Search for fewer words\"")
 	}
 }

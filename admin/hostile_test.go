@@ -31,8 +31,8 @@ import (
 	"precept/store"
 )
 
-// Each page must have the same elements and attributes as with a plain word, and must link only to pages in the
-// dashboard.
+// With hostile text in every field, a page must have the same elements and attributes as with a plain word, and must
+// link only to pages in the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
 	for _, hostile := range []string{
@@ -52,7 +52,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, name, link)
 				}
 			}
-			if !strings.Contains(page.text, escapeHidden(hostile)) && page.quotes {
+			if !strings.Contains(page.text, escapeHidden(hostile)) && page.showsWord {
 				t.Errorf("page %s lacks text %q", name, hostile)
 			}
 		}
@@ -64,15 +64,16 @@ func escapeHidden(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
+// threeElements returns up to three elements from position i on.
 func threeElements(shape []string, i int) []string {
 	return shape[min(i, len(shape)):min(i+3, len(shape))]
 }
 
 type parsedPage struct {
-	shape  []string // elements with attribute names
-	links  []string
-	text   string
-	quotes bool
+	shape     []string // elements with attribute names
+	links     []string
+	text      string
+	showsWord bool // the page must show the word
 }
 
 // readPages reads every page as an operator, with word in place of every text.
@@ -100,7 +101,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
-		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
+		page.showsWord = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
 		out[name] = page
 	}
 	if w.askedSession != word {
@@ -156,10 +157,10 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource is a data source with the same word in every text.
+// wordSource is a data source for all pages, with the same word in every text.
 type wordSource struct {
 	word         string
-	fail         bool
+	fail         bool   // reads return an error
 	askedSession string // session name in the newest query
 	report       report.Report
 	book         *lesson.Book
@@ -330,7 +331,7 @@ func (w *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest
 	return w.backtest, w.err()
 }
 
-// archive is a separate type, because Block differs between Archive and Library.
+// archive is a separate type, because admin.Archive and admin.Library have different methods named Block.
 type archive struct{ *wordSource }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {

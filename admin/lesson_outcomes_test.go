@@ -18,7 +18,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		{Name: "tokens", Unit: "percent", Verdict: "proven: " + report.Longer, MeanInjected: new(14_000.0), MeanWithheld: new(10_000.0), Effect: new(40.0), Lo: new(10.0), Hi: new(70.0)},
 		{Name: "loops", Unit: "share", Verdict: report.NotProven, NInjected: 20, NWithheld: 4, NeedsPicks: 26},
 	}
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	page := func(path string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
 	}
@@ -52,6 +52,6 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	}
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes in every session") {
-		t.Error("the page for a lesson without outcomes has the section \"Outcomes of every session\"")
+		t.Error("the page for a lesson without outcomes has the section \"Outcomes in every session\"")
 	}
 }

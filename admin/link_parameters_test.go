@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses in a page's main part. A link's key is the link text, a GET form's key is "form
-// TEXT" with the button text, and any other form's key is "post ACTION".
+// linkAddresses returns the addresses in a page's main part by key: a link's text, "form TEXT" with the button text for
+// a GET form, and "post ACTION" for any other form.
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -80,14 +80,14 @@ func textIn(n *html.Node) string {
 	return b.String()
 }
 
-func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
+func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Write.Notes = memoryNotes{"acme/view|v1": []byte(`{"name":"poor","query":"verdict=poor"}`)}
 		o.Read.Archive = twoAgentSessions{}
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"acme", "other"}, nil }
 	})
-	cookie, _ := f.browser(t)
-	for _, tc := range []struct{ page, link, want string }{
+	cookie, _ := f.logIn(t)
+	for _, tc := range []struct{ page, link, want string }{ // link: a key in linkAddresses
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "Clear", "/sessions?order=oldest&tenant=acme"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "poor", "/sessions?order=oldest&tenant=acme&verdict=poor&view=v1"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "form Find", "/sessions?order=oldest&session=&tenant=acme"},
@@ -136,6 +136,7 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	}
 }
 
+// twoAgentSessions is an archive with a session by agent a, and one by agent b.
 type twoAgentSessions struct{ emptyArchive }
 
 func (twoAgentSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -154,7 +155,7 @@ func (twoAgentSessions) Recent(context.Context, string, time.Time, time.Time) (s
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 
-func TestFilterFindsHiddenCharacterByName(t *testing.T) {
+func TestAgentFilterAcceptsEscapedCharacter(t *testing.T) {
 	s := newSessionStore(t, time.Now())
 	s.addSession(t, "plain", 1, nil)
 	s.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
@@ -172,7 +173,7 @@ func TestFilterFindsHiddenCharacterByName(t *testing.T) {
 	}
 }
 
-func TestUnknownRunOrSessionPageLinksToSessions(t *testing.T) {
+func TestUnknownRunOrSessionLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, kind := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))

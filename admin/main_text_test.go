@@ -30,15 +30,13 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page contains each wanted text, and none of the texts with a leading !.
+// checkPage checks that a page contains each wanted text, and no text that has a leading ! in wanted.
 func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		text, unwanted := strings.CutPrefix(want, "!")
 		if strings.Contains(page, text) == unwanted {
-			t.Errorf("%s: the page contains %q: %v, want %v; the page is\n%s", name, text, unwanted, !unwanted, page)
+			t.Errorf("%s: page contains %q = %v, want %v; the page is\n%s", name, text, unwanted, !unwanted, page)
 		}
 	}
 }
-
-func textIndex(page, text string) int { return strings.Index(page, text) }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"html"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -18,16 +17,16 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		prices Prices
 		want   []string
 	}{
-		"a net above 0": {new(0.05), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
+		"interval above 0": {new(0.05), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
 			"<p class=\"value good\">+92.00\u00a0USD</p>", "+12.00\u00a0USD to +192.00\u00a0USD",
 		}},
-		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
+		"interval contains 0": {new(0.05), 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
 			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> (a run counts once) × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
 		}},
-		"fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
+		"loss below one session": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`−0.275 of <a`, "× 2.00", "−0.55\u00a0USD",
 		}},
-		"prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
+		"fractional gain in sessions": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`+53.8 of <a`, "× 2.00", "+107.60\u00a0USD",
 		}},
 		"no model price": {new(0.05), 0, Prices{SuccessValue: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
@@ -53,32 +52,13 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 	}
 }
 
-func TestLastWeekHasSevenDates(t *testing.T) {
+func TestLastWeekSumsSevenDates(t *testing.T) {
 	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	var days []report.Day
 	for daysAgo := range 10 {
 		days = append(days, report.Day{Date: now.AddDate(0, 0, -daysAgo).Format(time.DateOnly), NTreated: 1})
 	}
 	if sum := lastWeek(days, now); sum.NTreated != 7 {
-		t.Errorf("lastWeek: got %d dates, want 7", sum.NTreated)
-	}
-}
-
-func TestHelpSearchFindsListedSections(t *testing.T) {
-	f := newFixture(t, nil)
-	cookie, _ := f.browser(t)
-	get := func(path string) string {
-		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
-	}
-	found := get("/help?q=former_state+retire")
-	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section from CI", found)
-	}
-	page := get("/help/LESSONS")
-	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the page LESSONS lacks the section pause-and-retire or the link to that section")
-	}
-	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("a search without results lacks \"Search for fewer words\"")
+		t.Errorf("lastWeek over ten days with a session each: got %d sessions, want 7", sum.NTreated)
 	}
 }

@@ -44,7 +44,8 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	}
 }
 
-// A route may also accept the sessions page's filters, because clients send one query to several routes.
+// A route may accept filters from the sessions page without describing them, because clients send one query to several
+// routes.
 func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	type parameter struct {
 		Name, In string
@@ -57,7 +58,7 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	if err := yaml.Unmarshal(openAPIDocument, &doc); err != nil {
 		t.Fatal(err)
 	}
-	undocumented := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}
+	pageFilters := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}
 	for _, r := range newFixture(t, nil).echo.Routes() {
 		words := strings.Split(r.Path, "/")
 		for i, w := range words {
@@ -98,7 +99,7 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 			}
 		}
 		for _, name := range known {
-			if !slices.Contains(names, name) && !undocumented[name] {
+			if !slices.Contains(names, name) && !pageFilters[name] {
 				t.Errorf("%s %s: accepted parameter %s is undocumented", r.Method, r.Path, name)
 			}
 		}
@@ -107,8 +108,8 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 
 func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	f := newFixture(t, nil)
-	cookie, _ := f.browser(t)
-	as := func(r *http.Request) { r.AddCookie(cookie) }
+	cookie, _ := f.logIn(t)
+	loggedIn := func(r *http.Request) { r.AddCookie(cookie) }
 	for path, want := range map[string]string{
 		"/api/report?sesion=x":        "sesion: unknown parameter; the parameters are explain, provisional, tenant, what_if, window",
 		"/api/health?tenant=x":        "tenant: unknown parameter; the request has no parameters",
@@ -117,13 +118,13 @@ func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 		"/api/runs/r?range=7d":        "range: unknown parameter; the parameters are name, tenant",
 		"/api/export?format=x&Tenant": "Tenant: unknown parameter;",
 	} {
-		res := f.do(t, "GET", path, as)
+		res := f.do(t, "GET", path, loggedIn)
 		if got := body(t, res); res.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) {
 			t.Errorf("%s: got status %d, body %s, want 400 and %q", path, res.StatusCode, got, want)
 		}
 	}
 	for _, path := range []string{"/?utm_source=mail", "/lessons?utm_source=mail&fbclid=1"} {
-		if res := f.do(t, "GET", path, as); res.StatusCode != http.StatusOK {
+		if res := f.do(t, "GET", path, loggedIn); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: got status %d, want 200", path, res.StatusCode)
 		}
 	}

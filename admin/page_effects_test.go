@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"precept/store"
 )
 
-func TestOverviewListsOnlyTasksForAPerson(t *testing.T) {
+func TestOverviewListsOpenTasks(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
 	}
@@ -35,18 +36,18 @@ func TestOverviewListsOnlyTasksForAPerson(t *testing.T) {
 	archived.State = "archived"
 	for name, tc := range map[string]struct {
 		rows     []report.Row
-		waiting  int // lessons waiting for approval
-		bad      bool
-		wantText []string
+		waiting  int      // lessons waiting for approval
+		bad      bool     // the figure Store is marked as bad
+		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		"no task":         {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
-		"one harms":       {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!No open task"}},
-		"two harm":        {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons harm<"}},
-		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
-		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
-		"one waits":       {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
-		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
-		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
+		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
+		"one harmful lesson":  {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!No open task"}},
+		"two harmful lessons": {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons harm<"}},
+		"one invalid lesson":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
+		"two invalid lessons": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
+		"one waiting lesson":  {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
+		"two waiting lessons": {nil, 2, false, []string{">2 lessons wait for approval<"}},
+		"bad health figure":   {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
 		checkPage(t, name, mainText(t, "/", func(f *wordSource, _ *admin.Options) {
 			f.report.Lessons, f.book = tc.rows, waitingLessons(tc.waiting)
@@ -55,7 +56,7 @@ func TestOverviewListsOnlyTasksForAPerson(t *testing.T) {
 	}
 }
 
-func TestOverviewListsMatchesInOpenSessionsBeforeFirstClose(t *testing.T) {
+func TestOverviewListsOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.OpenSessions{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
 		return mainText(t, "/", func(f *wordSource, _ *admin.Options) {
@@ -81,7 +82,7 @@ func TestEmptyTenantOverviewLinksOtherTenants(t *testing.T) {
 	checkPage(t, "with data", page(3), "!Other tenants have data")
 }
 
-func TestGainsCoverSevenDays(t *testing.T) {
+func TestOverviewShowsWeeklyGains(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target   string
 		prices   admin.Prices
@@ -97,16 +98,16 @@ func TestGainsCoverSevenDays(t *testing.T) {
 		"price in the query":                {"/?price=200", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 100.00 without", `value="200"`}},
 		"negative price in the query":       {"/?price=-1", admin.Prices{Models: price.Flat(2, 0)}, func(*report.Report) {}, []string{"cost 1.00 without"}},
 		"price in the query over the limit": {"/?price=1000000", admin.Prices{}, func(*report.Report) {}, []string{"no model price is known"}},
-		"harm": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
+		"negative effect": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
-		"invalid":          {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, "!counting"}},
-		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spending{} }, []string{"treated, 50% cached</small>"}},
-		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
-		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
-		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the set probabilities (e-value 1e+06)"}},
-		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
+		"invalid comparison":                      {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, "!counting"}},
+		"no control sessions":                     {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spending{} }, []string{"treated, 50% cached</small>"}},
+		"unknown token usage of treated sessions": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
+		"treated sessions with zero input tokens": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
+		"valid experiment":                        {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
+		"sample ratio mismatch":                   {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the set probabilities (e-value 1e+06)"}},
+		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{
@@ -136,7 +137,7 @@ func TestGainsCoverSevenDays(t *testing.T) {
 	}
 }
 
-func TestPagesWithoutReportShowReason(t *testing.T) {
+func TestPagesWithoutRowsShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, mainText(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!No open task: no fault", "!proven helps")
@@ -148,7 +149,7 @@ func TestPagesWithoutReportShowReason(t *testing.T) {
 }
 
 func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
-	type pageData struct { // a case may change this data
+	type pageData struct { // data for the page; each case changes some of it
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -158,37 +159,37 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		change   func(*pageData)
 		wantText []string
 	}{
-		"plain": {func(*pageData) {}, []string{
+		"active lesson without data": {func(*pageData) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
 			"opinion yet", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
 			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!The difference without randomisation",
 			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
-		"category":  {func(w *pageData) { w.lesson.Category = "tests" }, []string{" · in tests"}},
-		"untitled":  {func(w *pageData) { w.lesson.Title = "" }, []string{"<h1>word</h1>"}},
-		"described": {func(w *pageData) { w.lesson.Trigger.Description = "When it fails." }, []string{`<p dir="auto">When it fails.</p>`}},
+		"category":    {func(w *pageData) { w.lesson.Category = "tests" }, []string{" · in tests"}},
+		"no title":    {func(w *pageData) { w.lesson.Title = "" }, []string{"<h1>word</h1>"}},
+		"description": {func(w *pageData) { w.lesson.Trigger.Description = "When it fails." }, []string{`<p dir="auto">When it fails.</p>`}},
 		"targets": {func(w *pageData) {
 			w.lesson.Trigger.Targets = []lesson.Target{{Operator: "coder", Role: "r"}, {Skill: "go"}}
 		}, []string{"<code>agent coder and role r</code> <code>skill go</code>"}},
-		"trial":      {func(w *pageData) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause …<", ">Retire …<", "!>Put on trial<"}},
-		"candidate":  {func(w *pageData) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject …<", "!>Pause …<"}},
-		"quarantine": {func(w *pageData) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject …<"}},
-		"benched":    {func(w *pageData) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause …<", ">Retire …<", "!>Approve<"}},
-		"rejected":   {func(w *pageData) { w.lesson.State = lesson.Rejected }, []string{">Approve<", ">Retire …<", "!>Pause …<"}},
-		"paused":     {func(w *pageData) { w.lesson.State = lesson.Paused }, []string{">Resume<", ">Retire …<", "!>Pause …<", "!>Approve<"}},
-		"archived":   {func(w *pageData) { w.lesson.State = lesson.Archived }, []string{">Restore<", "!>Retire …<"}},
-		"decided": {func(w *pageData) {
+		"trial":       {func(w *pageData) { w.lesson.State = lesson.Trial }, []string{">Approve<", ">Pause …<", ">Retire …<", "!>Put on trial<"}},
+		"candidate":   {func(w *pageData) { w.lesson.State = lesson.Candidate }, []string{">Approve<", ">Put on trial<", ">Reject …<", "!>Pause …<"}},
+		"quarantined": {func(w *pageData) { w.lesson.State = lesson.Quarantined }, []string{">Approve<", ">Put on trial<", ">Reject …<"}},
+		"benched":     {func(w *pageData) { w.lesson.State = lesson.Benched }, []string{">Put on trial<", ">Pause …<", ">Retire …<", "!>Approve<"}},
+		"rejected":    {func(w *pageData) { w.lesson.State = lesson.Rejected }, []string{">Approve<", ">Retire …<", "!>Pause …<"}},
+		"paused":      {func(w *pageData) { w.lesson.State = lesson.Paused }, []string{">Resume<", ">Retire …<", "!>Pause …<", "!>Approve<"}},
+		"archived":    {func(w *pageData) { w.lesson.State = lesson.Archived }, []string{">Restore<", "!>Retire …<"}},
+		"paused by a person": {func(w *pageData) {
 			w.lesson.State = lesson.Paused
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
-		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
-		"note on an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
-		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
-		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
-		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
-		"input tokens":           {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},
-		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!opinion yet"}},
-		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
+		"note":                             {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
+		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
+		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
+		"prompt cache":                     {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
+		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
+		"input tokens":                     {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},
+		"judge scores":                     {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!opinion yet"}},
+		"difference without randomisation": {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
@@ -198,18 +199,18 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"trial ended": {func(w *pageData) {
 			w.lesson.State, w.row.State, w.row.Trial = lesson.Trial, "trial", "ended"
 		}, []string{": trial, ended"}},
-		"an effect": {func(w *pageData) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
+		"effect": {func(w *pageData) { w.row.Effect, w.row.Lo, w.row.Hi = new(0.1), new(0.05), new(0.2) }, []string{
 			`<div class="lone">`, "starts on the second day", "+5.0 to +20.0", "!No effect yet",
 		}},
-		"days": {func(w *pageData) {
+		"daily effects": {func(w *pageData) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
 			w.row.PlannedTrials = []report.PlannedTrial{{Evaluated: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
 		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
-		"invalid days": {func(w *pageData) {
+		"daily effects of an invalid lesson": {func(w *pageData) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
 		}, []string{"!data-chart", "No effect yet"}},
-		"no row":                          {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
-		"removed":                         {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
+		"no row in the report":            {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
+		"removed lesson":                  {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
 		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blocklessLibrary{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
@@ -231,6 +232,9 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		})
 		checkPage(t, name, page, tc.wantText...)
 	}
+}
+
+func TestLessonPageShowsBacktest(t *testing.T) {
 	pageWithBacktest := func(b backtest.Result) string {
 		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
@@ -266,23 +270,26 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-func TestQueueListsOldestCandidateFirst(t *testing.T) {
+// queuePage returns the queue page with the candidates early and late, as altered by change. l is the lesson late.
+func queuePage(t *testing.T, target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
+	t.Helper()
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
-	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
-		return mainText(t, target, func(f *wordSource, o *admin.Options) {
-			f.findings = nil
-			l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: created(2)}
-			f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: created(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
-			change(f, l, o)
-		})
-	}
+	return mainText(t, target, func(f *wordSource, o *admin.Options) {
+		f.findings = nil
+		l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: created(2)}
+		f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: created(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
+		change(f, l, o)
+	})
+}
+
+func TestQueueShowsCandidateDetails(t *testing.T) {
 	plain := func(*wordSource, *lesson.Lesson, *admin.Options) {}
 	for name, tc := range map[string]struct {
 		target   string
 		change   func(f *wordSource, l *lesson.Lesson, o *admin.Options)
 		wantText []string
 	}{
-		"plain": {"/queue", plain, []string{
+		"two candidates": {"/queue", plain, []string{
 			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from", "!Possible duplicate",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
@@ -314,13 +321,13 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{}
 		}, []string{`<code>s-1</code> <span class="quiet">conversation</span>`, "!<q", "!/sessions/"}},
-		"checks": {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+		"findings from the checks": {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			f.findings = []lesson.Finding{{Severity: lesson.Error, Message: "it orders"}, {Message: "it is long"}}
 		}, []string{`<li class="bad">`, "it orders", `<li class="warn">`, "!All checks"}},
-		"diff": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"replacement for an active lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Supersedes, l.Body = []string{"nobody", "on"}, "a\nc"
 		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
-		"an unknown replaced lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
+		"replacement for an unknown lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
 		"backtest": {"/queue?backtest=late", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			f.backtest = backtest.Result{Matched: 2, Sessions: 9, Words: []backtest.SessionCount{{Text: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
@@ -335,13 +342,20 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
 		"empty queue":         {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
-		checkPage(t, name, queue(tc.target, tc.change), tc.wantText...)
+		checkPage(t, name, queuePage(t, tc.target, tc.change), tc.wantText...)
 	}
-	page := queue("/queue", plain)
-	if early, late := textIndex(page, `id="candidate-early"`), textIndex(page, `id="candidate-late"`); early > late {
+}
+
+func TestQueueListsOldestCandidateFirst(t *testing.T) {
+	page := queuePage(t, "/queue", func(*wordSource, *lesson.Lesson, *admin.Options) {})
+	if early, late := strings.Index(page, `id="candidate-early"`), strings.Index(page, `id="candidate-late"`); early > late {
 		t.Error("the newest candidate precedes the oldest, want the oldest first")
 	}
-	page = queue("/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+}
+
+// Each slug equals an element id elsewhere on the page.
+func TestQueueElementIDsAreUnique(t *testing.T) {
+	page := queuePage(t, "/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson
 		for _, slug := range []string{"main", "keys", "theme", "title-keys", "def-effect", "refresh"} {
 			all = append(all, &lesson.Lesson{Slug: slug, State: lesson.Candidate})

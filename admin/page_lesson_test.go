@@ -59,7 +59,8 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary returns a library with an active lesson, a quarantined one to supersede it, and a candidate.
+// newFakeLibrary returns a library with the active lesson helpful, the quarantined lesson newer, which would supersede
+// helpful, and the candidate waiting.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -87,6 +88,8 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 	return f
 }
 
+// withLessons returns a fixture with the lessons of newFakeLibrary, and the report sampleReport with daily effects and
+// an older text of helpful. If change is not nil, it alters the options first.
 func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
@@ -119,10 +122,10 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 // If no stored session got an older text, the page has a note instead of the text.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
-	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
+	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@withheld", Injected: false}}}, "5e55", time.Unix(1e9, 0))
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
-	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@kept", State: "edited", Verdict: report.Unproven})
-	cookie, _ := f.browser(t)
+	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@withheld", State: "edited", Verdict: report.Unproven})
+	cookie, _ := f.logIn(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
 		t.Error("the page contains an older lesson text as unescaped markup")
@@ -130,7 +133,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
 		"The text <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
-		"The text <code>helpful@kept</code>", "No stored session contains this text",
+		"The text <code>helpful@withheld</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("lesson page lacks %q", want)
@@ -141,9 +144,9 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 }
 
-func TestLessonPageShowsRecordedAndMissingData(t *testing.T) {
+func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	get := func(path string) string {
 		t.Helper()
 		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
@@ -168,7 +171,7 @@ func TestLessonPageShowsRecordedAndMissingData(t *testing.T) {
 		t.Error("an active lesson's page has the button Approve")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the backtest lacks \"41 of the 812\" or the keyword without a match")
+		t.Error("the backtest lacks \"41 of the 812\" or \"never said\", the keyword without a match")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge&#39;s opinion yet") {
@@ -184,7 +187,7 @@ func TestLessonPageShowsRecordedAndMissingData(t *testing.T) {
 
 func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	f, _, lessonService := withLessons(t, nil)
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	post := func(path, csrf, back string) *http.Response {
 		return f.do(t, "POST", path, func(r *http.Request) {
 			r.AddCookie(cookie)
@@ -193,7 +196,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		})
 	}
 	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || lessonService.lastCall != "" {
-		t.Errorf("without the CSRF token: got status %d, call %q to the lesson service, want 403 and no call", res.StatusCode, lessonService.lastCall)
+		t.Errorf("with a wrong CSRF token: got status %d, call %q to the lesson service, want 403 and no call", res.StatusCode, lessonService.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("unknown action: got status %d, want 404", res.StatusCode)

@@ -15,7 +15,7 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith returns the sample report with n more lessons. Their effects range from −10 to +10 points, with five
+// sampleReportWith returns the sample report with n more lessons that have effects from −10 to +10 points and five
 // verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
@@ -39,6 +39,7 @@ func sampleReportWith(n int) report.Report {
 
 var slugLink = regexp.MustCompile(`href="/lessons/([^"?]+)`)
 
+// listedSlugs returns the linked lessons on a page, in order.
 func listedSlugs(page string) (out []string) {
 	for _, m := range slugLink.FindAllStringSubmatch(page, -1) {
 		out = append(out, m[1])
@@ -133,7 +134,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	}
 }
 
-func TestLessonFiltersNameVerdictsAsRowsDo(t *testing.T) {
+func TestLessonFiltersSelectVerdictAndState(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons = nil
 	for slug, row := range map[string]report.Row{
@@ -153,27 +154,26 @@ func TestLessonFiltersNameVerdictsAsRowsDo(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons"+query, bearer(token))))
 	}
-	for query, want := range map[string]string{
-		"verdict=helps":              `proved >helps, also proven</option>`,
-		"verdict=likely+helps":       `likely >likely helps</option>`,
-		"verdict=benched":            `benched >benched</option>`,
-		"verdict=unproven":           `unproven >unproven</option>`,
-		"verdict=none":               `flat >no material effect</option>`,
-		"verdict=paused":             `resting >paused</option>`,
-		"verdict=waits":              `waiting >waits for approval</option>`,
-		"verdict=invalid":            `tried >invalid</option>`,
-		"state=trial%2C+ended":       `tried >trial, ended</option>`,
-		"state=trial":                `trying >trial</option>`,
-		"verdict=open&state=active":  `benched likely unproven >unproven, benched or likely</option>`,
-		"verdict=caution&state=none": ` >caution by counts</option>`,
+	for query, want := range map[string]struct{ slugs, option string }{ // option: the selected option in the form
+		"verdict=helps":              {"proved", "helps, also proven"},
+		"verdict=likely+helps":       {"likely", "likely helps"},
+		"verdict=benched":            {"benched", "benched"},
+		"verdict=unproven":           {"unproven", "unproven"},
+		"verdict=none":               {"flat", "no material effect"},
+		"verdict=paused":             {"resting", "paused"},
+		"verdict=waits":              {"waiting", "waits for approval"},
+		"verdict=invalid":            {"tried", "invalid"},
+		"state=trial%2C+ended":       {"tried", "trial, ended"},
+		"state=trial":                {"trying", "trial"},
+		"verdict=open&state=active":  {"benched likely unproven", "unproven, benched or likely"},
+		"verdict=caution&state=none": {"", "caution by counts"},
 	} {
-		slugs, text, _ := strings.Cut(want, " >")
 		page := get("?sort=name&" + query)
-		if got := strings.Join(listedSlugs(page), " "); got != slugs {
-			t.Errorf("%s selects %q, want %q", query, got, slugs)
+		if got := strings.Join(listedSlugs(page), " "); got != want.slugs {
+			t.Errorf("%s selects %q, want %q", query, got, want.slugs)
 		}
-		if !strings.Contains(page, "selected>"+text) {
-			t.Errorf("%s: the page lacks the selected option %q", query, text)
+		if !strings.Contains(page, "selected>"+want.option+"</option>") {
+			t.Errorf("%s: the page lacks the selected option %q", query, want.option)
 		}
 	}
 }

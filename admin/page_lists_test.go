@@ -16,19 +16,19 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target   string
 		change   func(*store.SampleList)
-		wantText []string
+		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		"plain": {"/samples", func(*store.SampleList) {}, []string{
+		"unrated sample without output": {"/samples", func(*store.SampleList) {}, []string{
 			`<span class="family">error correction</span><span class="slug ">unrated</span><span class="asked">what was asked</span>`,
 			"no text", "!rated by", `href="/sessions/s-1">the session`, "<span>1 shown</span>", "!Clear", "!Newest</a>", "!Older</a>",
 			`<option value="">any</option>`, `<option value="error_correction">error correction</option>`, "!further bytes",
 			`href="/api/export?format=mplp&tenant=default"`, `href="/api/export?format=experiment&tenant=default"`,
 		}},
-		"rated": {"/samples", func(l *store.SampleList) {
+		"rated sample": {"/samples", func(l *store.SampleList) {
 			f := &l.Samples[0].Sample.Feedback
 			f.QualityLabel, f.Source, f.Type = sample.Poor, "user", "rejection"
 		}, []string{`<span class="slug bad">poor</span>`, ", rated by user, rejection; "}},
-		"with output": {"/samples", func(l *store.SampleList) {
+		"sample with output": {"/samples", func(l *store.SampleList) {
 			l.Samples[0].Sample.Output = map[string]any{"a": "short", "b": strings.Repeat("w ", 100), "z_id": strings.Repeat("i", 300), "n": 7}
 		}, []string{"<p>" + strings.Repeat("w ", 70) + "…</p>", "!no text"}},
 		"preview over the limit": {"/samples", func(l *store.SampleList) {
@@ -59,7 +59,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	}
 }
 
-func TestHealthColoursOnlyProblems(t *testing.T) {
+func TestHealthPageShowsStateAndProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*admin.Health)
 		wantText []string
@@ -72,21 +72,21 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td data-label="Value" class="text wrap"><code>0.25</code></td><td data-label="Default" class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
-		"revision":           {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
-		"failing store":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
-		"unreadable store":   {func(h *admin.Health) { h.Store.Problem = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
-		"notice":             {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
-		"unreadable account": {func(h *admin.Health) { h.Account.Problem = "no answer" }, []string{"The exchange counts are incomplete: no answer"}},
-		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The exchange counts do not balance"}},
-		"lost exchanges":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
-		"one lost exchange":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
-		"lag over a minute":  {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
-		"one-minute lag":     {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
-		"no outbox":          {func(h *admin.Health) { h.Outbox = admin.Outbox{} }, []string{"no outbox", `<span class="value">–</span>`}},
-		"set aside":          {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
-		"failed writes":      {func(h *admin.Health) { h.SinceStart.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
-		"dropped exchanges":  {func(h *admin.Health) { h.SinceStart.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
-		"figures": {func(h *admin.Health) {
+		"revision":                         {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
+		"failing store":                    {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
+		"unreadable store":                 {func(h *admin.Health) { h.Store.Problem = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
+		"store notice":                     {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
+		"unreadable account":               {func(h *admin.Health) { h.Account.Problem = "no answer" }, []string{"The exchange counts are incomplete: no answer"}},
+		"unbalanced account":               {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The exchange counts do not balance"}},
+		"lost exchanges":                   {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
+		"one lost exchange":                {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
+		"lag over a minute":                {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
+		"lag of one minute":                {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
+		"no outbox":                        {func(h *admin.Health) { h.Outbox = admin.Outbox{} }, []string{"no outbox", `<span class="value">–</span>`}},
+		"exchange set aside after a panic": {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
+		"failed writes":                    {func(h *admin.Health) { h.SinceStart.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
+		"dropped exchanges":                {func(h *admin.Health) { h.SinceStart.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
+		"figures from the program": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12,345</td>`, `<td class="text bad">one is bad</td>`}},
 		"rejected configuration": {func(h *admin.Health) { h.ReloadError = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},

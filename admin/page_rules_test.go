@@ -24,8 +24,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// rulesFixture returns a fixture with an agent that sends rulesText. The section Voice has a verdict, and Gone is no
-// longer in the file.
+// rulesFixture returns a fixture with an agent that sends the rules file rulesText. The section Voice has a verdict,
+// and the registered section Gone is no longer in the file.
 func rulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
@@ -69,10 +69,10 @@ func TestRulesPageShowsViewersOnlyRegisteredSections(t *testing.T) {
 	}
 }
 
-func TestEffectTableLinksSectionsToTheRulesPage(t *testing.T) {
+func TestLessonsTableLinksSectionsToRulesPage(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
-		t.Errorf("effect table: got %.300s, want a link from the section to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
+		t.Errorf("lessons page: got %.300s, want a link from the section to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionPageWith returns the page for a session with one turn, as altered by change.
+// sessionPageWith returns the page for a closed session with one turn, as altered by change.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
@@ -25,12 +25,12 @@ func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	})
 }
 
-func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
+func TestTurnHeadingShowsMarksAndTokens(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
 		t.Errorf("a turn without unusual properties has a mark or a token count:\n%s", page)
 	}
-	for want, change := range map[string]func(*store.TurnItem){
+	for want, change := range map[string]func(turn *store.TurnItem){
 		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
 		mark + "status 400</span>":                       func(x *store.TurnItem) { x.Status = 400 },
 		mark + "loop</span>":                             func(x *store.TurnItem) { x.Loops = 2 },
@@ -46,7 +46,7 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 
 func TestTurnEntriesNameTheAuthor(t *testing.T) {
 	long := strings.Repeat("x", 1200)
-	for want, e := range map[string]store.Entry{
+	for want, entry := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
 		`"said assistant"><div class="who">assistant</div></div>`:                  {Kind: "assistant"},
 		`"said call"><div class="who">call to bash</div>`:                          {Kind: sample.EventCall, Tool: "bash"},
@@ -73,14 +73,14 @@ func TestTurnEntriesNameTheAuthor(t *testing.T) {
 		`<pre dir="auto">` + long + `</pre></div>`:                              {Kind: "user", Text: long},
 		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},
 	} {
-		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
-		checkPage(t, e.Kind, page, want)
+		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{entry} })
+		checkPage(t, entry.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("%q entry: got folded = %v, want %v", e.Kind, !folded, folded)
+			t.Errorf("%q entry: got folded = %v, want %v", entry.Kind, !folded, folded)
 		}
-		if e.CutBytes == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
-			!e.Reinserted && strings.Contains(page, "inserted again") || e.Propensity == 0 && strings.Contains(page, "injection probability was") {
-			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", e.Kind, page)
+		if entry.CutBytes == 0 && strings.Contains(page, "further bytes") || entry.Rule == "" && strings.Contains(page, "seen by") ||
+			!entry.Reinserted && strings.Contains(page, "inserted again") || entry.Propensity == 0 && strings.Contains(page, "injection probability was") {
+			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", entry.Kind, page)
 		}
 	}
 }
@@ -90,49 +90,49 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), feedback.TierVerifier, "user"
 		return &s.Rewarded
 	}
-	source := func(s *store.Transcript, change func(*store.SourceItem)) {
+	addFeedback := func(s *store.Transcript, change func(*store.SourceItem)) {
 		x := store.SourceItem{Entry: feedback.Entry{Type: "score", Score: 0.5, Source: "user", At: time.Unix(1e9, 0)}}
 		change(&x)
 		setReward(s).Sources = []store.SourceItem{x}
 	}
 	for name, tc := range map[string]struct {
 		change   func(*store.Transcript)
-		wantText []string
+		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		"plain": {func(*store.Transcript) {}, []string{
+		"closed session without feedback": {func(*store.Transcript) {}, []string{
 			"!Control session", "!outside the experiment", "!refused this session", "!opted out", "!; open", "!Earlier turns",
 			"!Later turns", "no feedback", `<strong class="">–</strong>`, `<strong>not matched</strong><small>word</small>`, "<h1>s-1</h1>", "1</span> <span class=\"unit\">turn</span>",
 			"!sources", `name="sure"`, `value="approval"`, "!No turn is stored",
 		}},
-		"named":                {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
-		"blank name":           {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
-		"control":              {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
-		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside the experiment. An earlier release excluded the session"}},
-		"equal history":        {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside the experiment. Another conversation had an equal history"}},
-		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
-		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 turns opted out and are not stored"}},
-		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 turn opted out and is not stored"}},
-		"open":                 {func(s *store.Transcript) { s.Closed = false; setReward(s) }, []string{"; open", "; counted when the session closes"}},
-		"no stored turn":       {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
-		"second turns page":    {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
-		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
-		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
-		"rewarded": {func(s *store.Transcript) { setReward(s) }, []string{
+		"session name":                     {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
+		"blank name":                       {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
+		"control session":                  {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
+		"excluded session":                 {func(s *store.Transcript) { s.Excluded = true }, []string{"outside the experiment. An earlier release excluded the session"}},
+		"excluded for an equal history":    {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside the experiment. Another conversation had an equal history"}},
+		"changed request refused upstream": {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
+		"two turns opted out":              {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 turns opted out and are not stored"}},
+		"one turn opted out":               {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 turn opted out and is not stored"}},
+		"open session":                     {func(s *store.Transcript) { s.Closed = false; setReward(s) }, []string{"; open", "; counted when the session closes"}},
+		"no stored turn":                   {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
+		"second page of turns":             {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
+		"page from the fourth turn":        {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
+		"later turns":                      {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
+		"session with a reward": {func(s *store.Transcript) { setReward(s) }, []string{
 			`<strong class="good">0.88</strong>`, "from the verifier results<", "!counted", `<div class="good">`,
 		}},
-		"counted": {func(s *store.Transcript) { setReward(s).Counted = new(0.875) }, []string{"verifier results; counted<"}},
-		"poor":    {func(s *store.Transcript) { setReward(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
-		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
-		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
+		"counted reward": {func(s *store.Transcript) { setReward(s).Counted = new(0.875) }, []string{"verifier results; counted<"}},
+		"poor session":   {func(s *store.Transcript) { setReward(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
+		"loops":          {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
+		"feedback from a user": {func(s *store.Transcript) { addFeedback(s, func(*store.SourceItem) {}) }, []string{
 			"<li><strong>score</strong> 0.50 by user, <time", "!rule", "!, turn 0", "!decides", "!<q>",
 		}},
-		"deciding source": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
+		"feedback that decides the reward": {func(s *store.Transcript) { addFeedback(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
 			`<li class="decides">`, `<span class="slug">decides</span>`,
 		}},
-		"feedback author": {func(s *store.Transcript) {
-			source(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
+		"feedback with author, rule and comment": {func(s *store.Transcript) {
+			addFeedback(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
 		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
-		"lessons": {func(s *store.Transcript) {
+		"lessons and rules file sections": {func(s *store.Transcript) {
 			s.Fates = []store.Fate{
 				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
 				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
@@ -162,7 +162,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 	}
 }
 
-func TestSessionListRowsDescribeSessions(t *testing.T) {
+func TestSessionsPageListsAndFilters(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return mainText(t, target, func(f *wordSource, _ *admin.Options) {
 			f.list = store.SessionList{RowsRead: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
@@ -177,18 +177,18 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		change   func(*store.SessionList)
 		wantText []string
 	}{
-		"plain": {"/sessions", func(*store.SessionList) {}, []string{
+		"unrated session": {"/sessions", func(*store.SessionList) {}, []string{
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
 			"!outside the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
-		"a loop":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
-		"good":    {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
-		"poor":    {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="bad">–<small>poor</small></td>`}},
-		"control": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
-		"excluded": {"/sessions", func(l *store.SessionList) {
+		"session with a loop": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
+		"good session":        {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
+		"poor session":        {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="bad">–<small>poor</small></td>`}},
+		"control session":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
+		"excluded session": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Excluded, l.Sessions[0].ExcludedFor = true, trial.ExcludedLate
 		}, []string{`title="The store did not answer in time, so`, "outside the experiment"}},
-		"lessons": {"/sessions", func(l *store.SessionList) {
+		"injected and withheld lesson": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
 		}, []string{
 			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld at random">b</span>`,
@@ -196,15 +196,15 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"search hit": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
 			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
 		}},
-		"filtered":        {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},
-		"by loops":        {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
-		"by reward":       {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
-		"by reward up to": {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
-		"by time":         {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
-		"by tool":         {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
-		"older sessions":  {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
-		"second page":     {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
-		"order":           {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?agent=x&order=oldest">Show the oldest first</a>`, "Newest first."}},
+		"filter by agent":          {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},
+		"filter by loops":          {"/sessions?loops=true", func(*store.SessionList) {}, []string{">Clear</a>"}},
+		"filter by lowest reward":  {"/sessions?min_reward=0", func(*store.SessionList) {}, []string{">Clear</a>", `value="0"`}},
+		"filter by highest reward": {"/sessions?max_reward=0.5", func(*store.SessionList) {}, []string{">Clear</a>", `value="0.5"`}},
+		"filter by start":          {"/sessions?since=2026-01-01", func(*store.SessionList) {}, []string{">Clear</a>", `value="2026-01-01"`}},
+		"filter by tool":           {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
+		"older sessions":           {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
+		"second page":              {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
+		"newest first":             {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?agent=x&order=oldest">Show the oldest first</a>`, "Newest first."}},
 		"oldest first": {"/sessions?agent=x&order=oldest&after=n1", func(l *store.SessionList) { l.Next = "n2" }, []string{
 			"Oldest first.", `href="/sessions?agent=x">Show the newest first</a>`,
 			`href="/sessions?after=n2&agent=x&order=oldest" rel="next">Newer</a>`, `href="/sessions?agent=x&order=oldest">Oldest</a>`,

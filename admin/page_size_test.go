@@ -17,13 +17,12 @@ import (
 	"precept/store"
 )
 
-// maxPageSize is the maximum page size in bytes.
-const maxPageSize = 1 << 20
+const maxPageSize = 1 << 20 // bytes
 
 func TestLargePagesAreTruncatedWithANote(t *testing.T) {
-	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
-	long := strings.Repeat("x", 1<<20)
-	lessons := func(state lesson.State) func(*wordSource, *admin.Options) {
+	manyWords := strings.Repeat("lorem ipsum ", 1<<20/12)
+	longWord := strings.Repeat("x", 1<<20)
+	addLessons := func(state lesson.State) func(*wordSource, *admin.Options) {
 		return func(f *wordSource, _ *admin.Options) {
 			var all []*lesson.Lesson
 			f.report.Lessons = nil
@@ -39,9 +38,9 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 			f.book, f.findings = lesson.NewBook(all), nil
 		}
 	}
-	wordy := func(f *wordSource, _ *admin.Options) {
-		l := &lesson.Lesson{Slug: "word", Title: long, Body: huge, State: lesson.Candidate}
-		l.Trigger.Description = long
+	fillLesson := func(f *wordSource, _ *admin.Options) {
+		l := &lesson.Lesson{Slug: "word", Title: longWord, Body: manyWords, State: lesson.Candidate}
+		l.Trigger.Description = longWord
 		for i := range 5000 {
 			l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprint("a keyword of some length ", i))
 			l.Evidence = append(l.Evidence, lesson.Evidence{Ref: fmt.Sprint("s-", i), Note: "it went wrong"})
@@ -53,9 +52,9 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
 	fillTranscript := func(f *wordSource, _ *admin.Options) {
-		f.transcript.Name, f.transcript.Agent, f.transcript.Model, f.transcript.TurnItems = long, long, long, nil
+		f.transcript.Name, f.transcript.Agent, f.transcript.Model, f.transcript.TurnItems = longWord, longWord, longWord, nil
 		for i := range store.TurnsShown {
-			f.transcript.TurnItems = append(f.transcript.TurnItems, store.TurnItem{Turn: i, Model: long, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
+			f.transcript.TurnItems = append(f.transcript.TurnItems, store.TurnItem{Turn: i, Model: longWord, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
 		}
 		for i := range 5000 {
 			f.transcript.Picks = append(f.transcript.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
@@ -66,29 +65,29 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 	fillLists := func(f *wordSource, _ *admin.Options) {
 		f.list.Sessions, f.samples.Samples = nil, nil
 		for range store.DefaultRows {
-			x := store.SessionItem{ID: "s-1", Name: long, Agent: long, Model: long}
+			x := store.SessionItem{ID: "s-1", Name: longWord, Agent: longWord, Model: longWord}
 			for i := range 500 {
 				x.Injected = append(x.Injected, fmt.Sprintf("a-lesson-of-some-length-%d", i))
 			}
 			f.list.Sessions = append(f.list.Sessions, x)
-			f.samples.Samples = append(f.samples.Samples, store.SampleItem{Agent: long, Sample: sample.Sample{
-				ID: "x", Input: map[string]any{"text": huge}, Output: map[string]any{"text": huge},
+			f.samples.Samples = append(f.samples.Samples, store.SampleItem{Agent: longWord, Sample: sample.Sample{
+				ID: "x", Input: map[string]any{"text": manyWords}, Output: map[string]any{"text": manyWords},
 			}})
 		}
 	}
 	fillHealth := func(f *wordSource, _ *admin.Options) {
-		f.health.ReloadError, f.health.Store.Problem, f.health.Started = long, long, time.Unix(1e9, 0)
-		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
-		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
+		f.health.ReloadError, f.health.Store.Problem, f.health.Started = longWord, longWord, time.Unix(1e9, 0)
+		f.health.Config = []configs.Setting{{Path: "key", Value: longWord, Default: "x", Changed: true}}
+		f.figures = []admin.Figure{{Name: "Store", Value: longWord, Bad: true}}
 	}
 	for name, tc := range map[string]struct {
 		target   string
 		change   func(*wordSource, *admin.Options)
 		wantText string
 	}{
-		"overview": {"/", lessons(lesson.Active), "The first 25 of 10,000."}, "overview with long errors": {"/", fillHealth, "xxx…</a>"},
-		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10,000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10,000"},
-		"queue with long texts": {"/queue?backtest=word", wordy, "and 4,900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4,900 more"},
+		"overview": {"/", addLessons(lesson.Active), "The first 25 of 10,000."}, "overview with long errors": {"/", fillHealth, "xxx…</a>"},
+		"lessons": {"/lessons", addLessons(lesson.Active), "1 to 100 of 10,000"}, "queue": {"/queue", addLessons(lesson.Candidate), "1 to 20 of 10,000"},
+		"queue with long texts": {"/queue?backtest=word", fillLesson, "and 4,900 more"}, "lesson": {"/lessons/word?backtest=1", fillLesson, "and 4,900 more"},
 		"session": {"/sessions/s-1", fillTranscript, "and 4,902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {

@@ -29,7 +29,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	rejected := report.Row{Slug: "never-seen", State: "rejected"}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, rejected)
 	for i := range 3 {
-		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // from seven days ago
+		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first day is before the last seven
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{
 			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
@@ -67,7 +67,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 }
 
-func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
+func TestChartWithoutDailyEffectsShowsHistory(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
@@ -84,7 +84,11 @@ func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
 		t.Error("the overview with window=7d shows the values since the server started")
 	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
 	h, now := newHistory(), time.Unix(1e9, 0)
+	g := &report.Global{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), Verdict: report.Helps}
 	for i := range 5000 {
 		now = now.Add(time.Duration(1+i%3) * time.Second)
 		h.add(historyKey{Tenant: "a"}, globalEffect(g), now)
@@ -116,13 +120,13 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
-		t.Errorf("failing survey: got status %d, want 200 and a page with \"cannot be read\"", res.StatusCode)
+		t.Errorf("breakdown with an unreadable store: got status %d, want 200 and a page with \"cannot be read\"", res.StatusCode)
 	}
 }
 
 func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	get := func(path string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
 	}
@@ -144,15 +148,17 @@ func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
 	}
 }
 
-func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
-	write := func(lines []diffLine) (out string) {
+func TestDiffLinesMarksChanges(t *testing.T) {
+	join := func(lines []diffLine) (out string) {
 		for _, l := range lines {
 			out += l.mark + l.text + "/"
 		}
 		return out
 	}
-	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
-		if got := write(diffLines(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
+	for _, c := range [][3]string{ // old lines, new lines, difference
+		{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"},
+	} {
+		if got := join(diffLines(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
 			t.Errorf("diffLines(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
@@ -175,7 +181,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	tb.do(t, chromedp.KeyEvent("r"))
 	if lessonService.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
-		t.Error("one press of r rejects the lesson, or the page lacks \"Press r again to reject\"")
+		t.Error("after one press of r, the lesson is rejected, or the page lacks \"Press r again to reject\"")
 	}
 	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(lessonService.lastCall, "waiting reject 0 0 operator ") {

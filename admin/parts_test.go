@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -66,7 +67,7 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 }
 
 // If the file is unreadable, EnsureToken returns no token.
-func TestEnsureTokenReportsUnwritableAndUnreadableFiles(t *testing.T) {
+func TestEnsureTokenReportsFileErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func TestLoginLinkEscapesTheToken(t *testing.T) {
 	}
 }
 
-func TestThrottleBoundsMemoryAndLog(t *testing.T) {
+func TestThrottleLimitsMemoryAndLog(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	th := newThrottle(func() time.Time { return now })
 	lines := 0
@@ -126,13 +127,14 @@ func TestThrottleRetryAfterIsAtMostTheWindow(t *testing.T) {
 	})
 }
 
-func TestLoginSessionsAreBounded(t *testing.T) {
+func TestLoginStoreKeepsMaxLogins(t *testing.T) {
+	var tokenDigest [sha256.Size]byte
 	now := time.Unix(1e9, 0)
 	s := newLoginStore(&countingSource{}, func() time.Time { return now })
 	var first string
 	for i := range maxLogins + 10 {
 		now = now.Add(time.Second)
-		id, err := s.create([32]byte{})
+		id, err := s.create(tokenDigest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,20 +143,20 @@ func TestLoginSessionsAreBounded(t *testing.T) {
 		}
 	}
 	if len(s.byID) != maxLogins {
-		t.Errorf("got %d sessions, want %d", len(s.byID), maxLogins)
+		t.Errorf("got %d logins, want %d", len(s.byID), maxLogins)
 	}
 	if _, ok := s.get(first); ok {
-		t.Error("the oldest session is still stored, want it replaced by a newer one")
+		t.Error("the oldest login is still stored, want it replaced by a newer one")
 	}
 	now = now.Add(maxLoginAge)
-	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
-		t.Errorf("after the older sessions have expired: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
+	if _, err := s.create(tokenDigest); err != nil || len(s.byID) > 2 {
+		t.Errorf("after the older logins have expired: got %d logins, error %v; want at most 2 logins and no error", len(s.byID), err)
 	}
 }
 
-func TestLoginSessionNeedsRandomness(t *testing.T) {
+func TestLoginNeedsRandomness(t *testing.T) {
 	s := newLoginStore(strings.NewReader("short"), time.Now)
-	if id, err := s.create([32]byte{}); err == nil {
+	if id, err := s.create([sha256.Size]byte{}); err == nil {
 		t.Fatalf("random source with 5 bytes: got session id %q, want an error", id)
 	}
 }
@@ -180,7 +182,7 @@ func TestParseWindowReadsDaysAndDurations(t *testing.T) {
 	}
 }
 
-func TestChanceNeverShowsCertainty(t *testing.T) {
+func TestChanceTextNeverShowsCertainty(t *testing.T) {
 	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
 		if got := chanceText(p); got != want {
 			t.Errorf("chanceText(%v) = %q, want %q", p, got, want)
@@ -188,6 +190,8 @@ func TestChanceNeverShowsCertainty(t *testing.T) {
 	}
 }
 
+// differenceNote compares the measured effect with LOODelta, the difference in reward between all sessions with and
+// without the lesson.
 func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}
@@ -200,7 +204,7 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	}
 }
 
-func TestUnitIsSingularForOne(t *testing.T) {
+func TestStatUnitIsSingularForOne(t *testing.T) {
 	loops := glossaryTerm("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
 		t.Errorf(`units for 1 and 2 = %q and %q, want "loop" and "loops"`, one, two)

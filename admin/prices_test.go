@@ -12,6 +12,7 @@ import (
 	"precept/store"
 )
 
+// pricedArchive is an archive with the sessions in list.
 type pricedArchive struct {
 	Archive
 	list []store.SessionItem

@@ -10,15 +10,15 @@ import (
 )
 
 func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server := httptest.NewServer(threeCostFixture(t))
 	t.Cleanup(server.Close)
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
-	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
-	b.do(t, chromedp.Navigate(server.URL+"/sessions?agent=coder"), chromedp.WaitVisible(chromedp.CSS("caption")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(server.URL+"/sessions?agent=coder"), chromedp.WaitVisible(chromedp.CSS("caption")))
 	for _, step := range []struct{ click, expression, want string }{
 		{"caption a[href$='order=cheapest']", `document.querySelector("th.name a").textContent`, "task of cheap"},
 		{"caption a[href$='order=shortest']", `document.querySelector("th.name a").textContent`, "task of unpriced"},
@@ -26,11 +26,11 @@ func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 		{"nav a[href^='/compare']", `location.search`, "?agent=coder&order=shortest"},
 		{"nav a[href^='/sessions']", `document.querySelector("caption").textContent.split(" Show")[0]`, "2 of 3 sessions. Shortest first."},
 	} {
-		b.do(t, chromedp.WaitVisible(chromedp.CSS(step.click)), chromedp.Click(chromedp.CSS(step.click)))
+		tb.do(t, chromedp.WaitVisible(chromedp.CSS(step.click)), chromedp.Click(chromedp.CSS(step.click)))
 		expression, want := `document.documentElement?.scrollWidth + " px " + `+step.expression, "390 px "+step.want
 		var got string
 		for range 400 { // the click may still be loading the page
-			if got, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string](expression)); got == want {
+			if got, _ = chromedp.Run(tb.ctx, chromedp.Evaluate[string](expression)); got == want {
 				break
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -39,7 +39,7 @@ func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 			t.Fatalf("after a click on %s: the width and %s are %q, want %q", step.click, step.expression, got, want)
 		}
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("browser errors: got %v, want none", got)
 	}
 }

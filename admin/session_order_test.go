@@ -22,9 +22,9 @@ import (
 // has a model without a price.
 func threeCostFixture(t *testing.T) *fixture {
 	t.Helper()
-	k := newSessionStore(t, time.Now())
+	sessions := newSessionStore(t, time.Now())
 	for i, name := range []string{"cheap", "expensive", "unpriced"} {
-		k.addSession(t, name, 1, func(r *sessionpkg.Record, _ []sample.Exchange) {
+		sessions.addSession(t, name, 1, func(r *sessionpkg.Record, _ []sample.Exchange) {
 			r.Identity.Model = ifElse(name == "unpriced", "other", "gpt-test")
 			r.Identity.Agent = ifElse(name == "expensive", "writer", "coder")
 			r.Thread.Used = trial.Usage{Input: int64(1000 * (i + 1))}
@@ -32,7 +32,7 @@ func threeCostFixture(t *testing.T) *fixture {
 			r.Facts = sessionpkg.Facts{Turns: 1, Task: "task of " + name}
 		})
 	}
-	return newStoreFixture(t, k, func(o *Options) {
+	return newStoreFixture(t, sessions, func(o *Options) {
 		o.Now = time.Now
 		o.Program.Prices = func() Prices {
 			return Prices{Models: &price.Table{Entries: []price.Entry{{Pattern: "gpt-*", Price: price.Price{Input: 2}}}}}
@@ -81,8 +81,8 @@ func TestColumnHeadingsSortSessions(t *testing.T) {
 	}
 }
 
-// With a text search, the sessions page keeps the newest sessions first, and says why.
-func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
+// The sessions page shows the result of a text search with the newest sessions first, and the reason.
+func TestTextSearchAndExportRefuseCostOrder(t *testing.T) {
 	f := threeCostFixture(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
 		t.Error("a text search with order=costliest does not name the order and the reason")
@@ -99,10 +99,10 @@ func TestSessionsPageStatesTheTotal(t *testing.T) {
 	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
 	for _, c := range []struct {
 		target   string
-		next     string
-		complete bool
+		next     string // the list's next page
+		complete bool   // the archive knows all sessions in the range
 		caption  string
-		total    string
+		total    string // JSON
 	}{
 		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // without a next page, the list has all sessions
 		{"/sessions?agent=a", "n", true, "2 of 7 sessions. ", `{"sessions":2,"of":7,"exact":true}`},
@@ -143,7 +143,7 @@ func TestNavigationKeepsSessionFilters(t *testing.T) {
 	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
 	for _, c := range []struct {
 		page     string
-		wantText []string
+		wantText []string // a leading ! means that the page must not contain the text
 	}{
 		{"/sessions" + filters, []string{`href="/traffic` + filters + `"`, `href="/compare` + filters + `"`, `href="/samples` + filters + `"`, `href="/lessons?tenant=acme"`, `href="/sessions?tenant=acme"`}},
 		{"/traffic" + filters, []string{
@@ -167,14 +167,14 @@ func TestNavigationKeepsSessionFilters(t *testing.T) {
 		for _, want := range c.wantText {
 			want, unwanted := strings.CutPrefix(want, "!")
 			if strings.Contains(page, want) == unwanted {
-				t.Errorf("%s: contains %q = %t, want %t", c.page, want, unwanted, !unwanted)
+				t.Errorf("%s: page contains %q = %t, want %t", c.page, want, unwanted, !unwanted)
 			}
 		}
 	}
 }
 
-// A filter by one of the compared agents would leave the other side empty.
-func TestComparisonFilteredByAgentAddsAnotherAgent(t *testing.T) {
+// Filtering the sessions by agent would leave the other agent's side empty, so the filter selects a compared agent.
+func TestCompareUsesAgentFilterAsSide(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {
 		var c Comparison

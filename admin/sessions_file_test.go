@@ -3,7 +3,6 @@ package admin
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -33,6 +32,7 @@ func startServerIn(t *testing.T, dir string, start time.Time, change func(*Optio
 	return f
 }
 
+// statusWith returns the overview's status for a request with the cookie.
 func (f *fixture) statusWith(t *testing.T, cookie *http.Cookie) int {
 	t.Helper()
 	return f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode
@@ -54,8 +54,8 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
 	f := startServerIn(t, dir, loginTime(), addViewer)
-	cookie, csrf := f.browser(t)
-	other, _ := f.browser(t)
+	cookie, csrf := f.logIn(t)
+	otherBrowser, _ := f.logIn(t)
 	viewer := f.do(t, "GET", "/login?token=only-looks-at-the-figures", nil).Cookies()[0]
 	file := filepath.Join(dir, loginsFile)
 	text, err := os.ReadFile(file)
@@ -84,44 +84,45 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after a logout and a restart: got status %d, want 401", got)
 	}
-	if got := f.statusWith(t, other); got != 200 {
+	if got := f.statusWith(t, otherBrowser); got != 200 {
 		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
-	if f.now = loginTime().Add(maxLoginAge + time.Second); f.statusWith(t, other) != 401 {
+	if f.now = loginTime().Add(maxLoginAge + time.Second); f.statusWith(t, otherBrowser) != 401 {
 		t.Error("a login outlives the maximum age, want the age counted from the login, not from the restart")
 	}
 }
 
 func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	dir := t.TempDir()
-	cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
+	cookie, _ := startServerIn(t, dir, loginTime(), nil).logIn(t)
 	f := startServerIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after an admin token change: got status %d, want 401", got)
 	}
 }
 
-// Logins are valid until the restart. If a logout cannot remove the file, the log asks the operator to remove it.
+// Logins stay valid until the restart. After a logout, the file could still contain the login, so the logout deletes
+// the file, or the log asks the operator to do so.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		content string // content of a directory in place of the logins file; "": the directory is empty
-		want    string
+		entry   string // entry in a directory that replaces the logins file; "": the directory is empty
+		wantLog string
 	}{
-		"not removable": {"x", "delete the file before the restart"},
-		"removable":     {"", "the stored logins were deleted"},
+		"directory with an entry": {"x", "delete the file before the restart"},
+		"empty directory":         {"", "the stored logins were deleted"},
 	} {
 		dir := t.TempDir()
 		f := startServerIn(t, dir, loginTime(), nil)
-		if err := os.MkdirAll(filepath.Join(dir, loginsFile, tc.content), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, loginsFile, tc.entry), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cookie, csrf := f.browser(t)
+		cookie, csrf := f.logIn(t)
 		if got := f.statusWith(t, cookie); got != 200 || !strings.Contains(f.log.String(), "a login cannot be stored and ends at the next restart") {
 			t.Errorf("%s: got status %d after the login and log\n%s\nwant 200 and a line about the login", name, got, f.log)
 		}
 		f.logOut(t, cookie, csrf)
-		if !strings.Contains(f.log.String(), tc.want) {
-			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, tc.want)
+		if !strings.Contains(f.log.String(), tc.wantLog) {
+			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, tc.wantLog)
 		}
 		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
 			t.Errorf("%s: got temporary files %v, error %v, want none", name, entries, err)
@@ -133,10 +134,10 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	entry := `{"cookie_sha256":"` + id + `","token_hmac":"` + id + `","used":"2026-05-01T12:00:00Z","expires":"2026-05-02T00:00:00Z"}`
 	for name, text := range map[string]string{
-		"empty": "", "half": `{"version":1,"logins":[`, "unknown version": `{"version":2,"logins":[]}`,
-		"short digest": `{"version":1,"logins":[{"cookie_sha256":"ab","token_hmac":"` + id + `"}]}`,
-		"huge":         `{"version":1,"logins":[]}` + strings.Repeat(" ", maxLoginsBytes),
-		"too many":     `{"version":1,"logins":[` + strings.Repeat(entry+",", maxLogins) + entry + `]}`,
+		"empty": "", "truncated": `{"version":1,"logins":[`, "unknown version": `{"version":2,"logins":[]}`,
+		"short digest":    `{"version":1,"logins":[{"cookie_sha256":"ab","token_hmac":"` + id + `"}]}`,
+		"too many bytes":  `{"version":1,"logins":[]}` + strings.Repeat(" ", maxLoginsBytes),
+		"too many logins": `{"version":1,"logins":[` + strings.Repeat(entry+",", maxLogins) + entry + `]}`,
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, loginsFile)
@@ -148,7 +149,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
 			t.Errorf("%s: got a renamed file with %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
 		}
-		cookie, _ := f.browser(t)
+		cookie, _ := f.logIn(t)
 		if got := startServerIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
 			t.Errorf("%s: login after the next start: got status %d, want 200", name, got)
 		}
@@ -157,12 +158,12 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 
 // If the clock is set back, a login's age is unknown.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
-	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
+	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} { // by how far the clock is set back
 		dir := t.TempDir()
-		cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
+		cookie, _ := startServerIn(t, dir, loginTime(), nil).logIn(t)
 		f := startServerIn(t, dir, loginTime().Add(-setBack), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "have future dates") != (want == 401) {
-			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
+			t.Errorf("clock set back by %v: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
 		}
 	}
 }
@@ -173,14 +174,14 @@ func TestLoginIsValidUntilItExpires(t *testing.T) {
 		used, until time.Duration // both times are relative to now
 		want        bool
 	}{
-		"in use":             {-time.Hour, time.Hour, true},
-		"expired":            {-time.Hour, -time.Second, false},
-		"used in the future": {time.Hour, 2 * time.Hour, false},
-		"ends too late":      {0, maxLoginAge + time.Hour, false},
-		"within the slack":   {clockSlack, maxLoginAge + clockSlack, true},
+		"in use":                 {-time.Hour, time.Hour, true},
+		"expired":                {-time.Hour, -time.Second, false},
+		"used in the future":     {time.Hour, 2 * time.Hour, false},
+		"expires too late":       {0, maxLoginAge + time.Hour, false},
+		"within the clock slack": {clockSlack, maxLoginAge + clockSlack, true},
 	} {
 		if x := (&login{usedAt: now.Add(tc.used), expiresAt: now.Add(tc.until)}); x.isValid(now) != tc.want {
-			t.Errorf("%s: got alive = %v, want %v", name, !tc.want, tc.want)
+			t.Errorf("%s: isValid = %v, want %v", name, !tc.want, tc.want)
 		}
 	}
 }
@@ -188,7 +189,7 @@ func TestLoginIsValidUntilItExpires(t *testing.T) {
 func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
 	f := startServerIn(t, dir, loginTime(), nil)
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	for _, tc := range []struct {
 		after time.Duration
 		used  string
@@ -205,7 +206,7 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
 	f := startServerIn(t, dir, loginTime(), nil)
-	var all sync.WaitGroup
+	var all sync.WaitGroup // each second browser logs out again
 	cookies := make([]*http.Cookie, 8)
 	for i := range cookies {
 		all.Go(func() {
@@ -219,7 +220,7 @@ func TestConcurrentLoginsAreStored(t *testing.T) {
 	f = startServerIn(t, dir, loginTime(), nil)
 	for i, cookie := range cookies {
 		if got, want := f.statusWith(t, cookie), []int{200, 401}[i%2]; got != want {
-			t.Error(fmt.Sprintf("browser %d after the restart:", i), "got status", got, "want", want)
+			t.Errorf("browser %d after the restart: got status %d, want %d", i, got, want)
 		}
 	}
 }

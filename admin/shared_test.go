@@ -17,7 +17,7 @@ import (
 // slowCounter computes the values 1, 2, and so on. Each computation takes the delay.
 type slowCounter struct {
 	delay time.Duration
-	made  atomic.Int64
+	made  atomic.Int64 // number of finished computations
 	fails atomic.Bool
 }
 
@@ -41,7 +41,9 @@ func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		counter := &slowCounter{delay: delay}
-		s := newSharedCache(time.Now, counter.compute, func(elapsed time.Duration) time.Duration { return 10 * elapsed }, func(elapsed time.Duration) time.Duration { return max(100*elapsed, time.Minute) })
+		maxAge := func(elapsed time.Duration) time.Duration { return 10 * elapsed } // elapsed is a computation's duration
+		renewAfter := func(elapsed time.Duration) time.Duration { return max(100*elapsed, time.Minute) }
+		s := newSharedCache(time.Now, counter.compute, maxAge, renewAfter)
 		ctx, cancel := context.WithCancel(t.Context())
 		var worker sync.WaitGroup
 		worker.Go(func() { _ = s.run(ctx, "pinned") })
@@ -95,8 +97,8 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	})
 }
 
-// A program cannot see that a value is old, so get must not return an old value to it.
-func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
+// API clients cannot see that a value is old, so API requests call get with waitForCurrent.
+func TestGetWithWaitForCurrentReturnsNewValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for want := range int64(3) {
@@ -121,7 +123,7 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 }
 
 // The worker stops renewing other values an hour after they were last requested.
-func TestWorkerRecomputesThePinnedValue(t *testing.T) {
+func TestWorkerRenewsPinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
@@ -132,9 +134,9 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 		pinnedAge, otherAge := time.Since(s.values["pinned"].startedAt), time.Since(s.values["other"].startedAt)
 		s.mu.Unlock()
 		if pinnedAge > 2*time.Minute || otherAge < 22*time.Hour {
-			t.Errorf("ages after a day: got %s for the pinned value and %s for the other, want at most 2m and at least 22h", pinnedAge, otherAge)
+			t.Errorf("ages after a day: got %s for \"pinned\" and %s for \"other\", want at most 2m and at least 22h", pinnedAge, otherAge)
 		}
-		if n := counter.made.Load(); n > 24*60+61 {
+		if n := counter.made.Load(); n > 24*60+61 { // each minute for "pinned", and in the first hour also for "other"
 			t.Errorf("got %d computations in a day, want at most %d", n, 24*60+61)
 		}
 		for i := range 100 {
@@ -145,12 +147,12 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) > maxShared || s.values["pinned"] == nil || s.values["other"] != nil {
-			t.Errorf("got %d values, want at most %d, among them the pinned value and not the other one", len(s.values), maxShared)
+			t.Errorf("got %d values, want at most %d, with the key \"pinned\" and without the key \"other\"", len(s.values), maxShared)
 		}
 	})
 }
 
-func TestClearIgnoresRunningComputations(t *testing.T) {
+func TestClearDiscardsRunningComputations(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "pinned", 0); n != 1 || err != nil {
@@ -170,8 +172,8 @@ func TestClearIgnoresRunningComputations(t *testing.T) {
 	})
 }
 
-// A value without a request in the last minute is removed instead.
-func TestExpireRecomputesValues(t *testing.T) {
+// expire removes a value that was not requested in the last minute.
+func TestExpireRecomputesRequestedValues(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		_, _, _ = s.get(t.Context(), "pinned", 0)
@@ -229,7 +231,7 @@ func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 	})
 }
 
-func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
+func TestGetReturnsErrorsAndPanics(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
@@ -254,21 +256,22 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	})
 }
 
+// slowReports computes the report anew for each call, in 400 ms.
 type slowReports struct {
 	report report.Report
-	made   atomic.Int64
+	made   atomic.Int64 // number of computed reports
 }
 
 func (r *slowReports) Report(context.Context, ReportQuery) (report.Report, error) {
 	time.Sleep(400 * time.Millisecond)
 	r.made.Add(1)
-	made := r.report
-	made.GeneratedAt = time.Now()
-	return made, nil
+	current := r.report
+	current.GeneratedAt = time.Now()
+	return current, nil
 }
 
 // The API, unlike pages, computes a report for each request.
-func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
+func TestPagesShareOneReportAndMarkOldOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}
 		for i := range 2000 {

@@ -17,14 +17,15 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
+// nearMissSurveyor is a source that names a lesson which nearly matched.
 type nearMissSurveyor struct{ emptySource }
 
 func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" occurs`}}, nil
 }
 
-// storeWithWork returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and
-// one session has a refused connection.
+// storeWithWork returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and in
+// one session a tool's connection was refused.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
 	s := newSessionStore(t, time.Now())
@@ -56,17 +57,17 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		clicks []string // CSS selectors for the clicked elements
 		result string   // JavaScript expression that is true when the task is done
 	}{
-		"find the session with ECONNREFUSED": {
+		"find the session with an error": {
 			"ECONNREFUSED",
 			[]string{sessions, ".filters button.main", ".list th.name a"},
 			`document.querySelector("h1").textContent == "Fix ticket 7"`,
 		},
-		"a lesson's poor sessions": {
+		"find a lesson's poor sessions": {
 			"",
 			[]string{sessions, "a[aria-label^='read-the-log: injected']", "section[aria-labelledby='facet-verdict'] a[title='poor']"},
 			`document.querySelectorAll(".list tbody tr").length > 0 && [...document.querySelectorAll(".list tbody tr")].every(r => r.textContent.includes("poor") && r.querySelector(".slug:not(.ghost)"))`,
 		},
-		"why a lesson was not injected": {
+		"find out why a lesson was not injected": {
 			"",
 			[]string{sessions, ".list th.name a"},
 			`document.querySelector(".fates .not_matched").textContent.includes('only "database" occurs')`,
@@ -101,7 +102,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 
 func TestExportListAndComparisonFilterSessions(t *testing.T) {
 	f := newStoreFixture(t, storeWithWork(t), nil)
-	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {
+	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} { // lines; csv has a heading
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
 			t.Errorf("export as %s: got %d lines, want %d lines with \"Fix ticket 0\" and without \"writer\": %.400s", format, got, want, out)

@@ -9,27 +9,39 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestNumbersAndTextsAreFormattedForPages(t *testing.T) {
-	for got, want := range map[string]string{
-		points(nil): noValue, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
-		signedText(0): "0", signedText(0.4): "0", signedText(-0.4): "0", signedText(12.6): "+13", signedText(-12.6): "−13",
-		countText(999): "999", countText(1000): "1,000", countText(-12345): "-12,345", countText(1234567): "1,234,567", countText(-123): "-123", countText(-1234): "-1,234",
-		countNoun(1, "lesson"): "1 lesson", countNoun(0, "lesson"): "0 lessons", countNoun(20000, "cell"): "20,000 cells",
-		decimalText(nil, 2): noValue + "", decimalText(new(0.125), 3): "0.125", decimalText(new(1.0), 2): "1.00", decimalText(new(1200.4), 0): "1,200", withSign(-1234.5, 2): "−1,234.50", withSign(1234567, 0): "+1,234,567", withSign(0, 1): "+0.0",
-		percent(0.255): "26%", percent(0): "0%",
-		bytesText(0): "0 B", bytesText(1023): "1023 B", bytesText(1024): "1.0 KiB", bytesText(1 << 20): "1.0 MiB", bytesText(3 << 29): "1.5 GiB", bytesText(1 << 50): "1024.0 TiB",
-		truncateChars("abc", 3): "abc", truncateChars("abcd", 3): "abc…", truncateChars("äöüß", 3): "äöü…", truncateChars("", 3): "",
-		truncateBytes("abc", 3): "abc", truncateBytes("abcd", 3): "abc\n… 1 further bytes", truncateBytes("aé", 2): "a\n… 1 further bytes",
-		alternatives([]string{"a", "b"}): "a or b", alternatives([]string{"a", "b", "c"}): "a, b or c",
-		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
+func TestFormattersForPages(t *testing.T) {
+	for function, cases := range map[string][][2]string{ // result and wanted text
+		"points": {
+			{points(nil), noValue}, {points(new(0.05)), "+5.0"}, {points(new(-0.05)), "−5.0"}, {points(new(0.0)), "+0.0"},
+			{points(new(-0.0004)), "−0.04"}, {points(new(-0.00001)), "+0.0"}, {points(new(1.0)), "+100.0"},
+		},
+		"signedText": {{signedText(0), "0"}, {signedText(0.4), "0"}, {signedText(-0.4), "0"}, {signedText(12.6), "+13"}, {signedText(-12.6), "−13"}},
+		"countText": {
+			{countText(999), "999"}, {countText(1000), "1,000"}, {countText(-12345), "-12,345"}, {countText(1234567), "1,234,567"},
+			{countText(-123), "-123"}, {countText(-1234), "-1,234"},
+		},
+		"countNoun":   {{countNoun(1, "lesson"), "1 lesson"}, {countNoun(0, "lesson"), "0 lessons"}, {countNoun(20000, "cell"), "20,000 cells"}},
+		"decimalText": {{decimalText(nil, 2), noValue}, {decimalText(new(0.125), 3), "0.125"}, {decimalText(new(1.0), 2), "1.00"}, {decimalText(new(1200.4), 0), "1,200"}},
+		"withSign":    {{withSign(-1234.5, 2), "−1,234.50"}, {withSign(1234567, 0), "+1,234,567"}, {withSign(0, 1), "+0.0"}},
+		"percent":     {{percent(0.255), "26%"}, {percent(0), "0%"}},
+		"bytesText": {
+			{bytesText(0), "0 B"}, {bytesText(1023), "1023 B"}, {bytesText(1024), "1.0 KiB"}, {bytesText(1 << 20), "1.0 MiB"},
+			{bytesText(3 << 29), "1.5 GiB"}, {bytesText(1 << 50), "1024.0 TiB"},
+		},
+		"truncateChars": {{truncateChars("abc", 3), "abc"}, {truncateChars("abcd", 3), "abc…"}, {truncateChars("äöüß", 3), "äöü…"}, {truncateChars("", 3), ""}},
+		"truncateBytes": {{truncateBytes("abc", 3), "abc"}, {truncateBytes("abcd", 3), "abc\n… 1 further bytes"}, {truncateBytes("aé", 2), "a\n… 1 further bytes"}},
+		"alternatives":  {{alternatives([]string{"a", "b"}), "a or b"}, {alternatives([]string{"a", "b", "c"}), "a, b or c"}},
+		"sum":           {{strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10), "5"}, {strconv.Itoa(sum[int](nil)), "0"}},
 	} {
-		if got != want {
-			t.Errorf("got text %q, want %q", got, want)
+		for i, c := range cases {
+			if c[0] != c[1] {
+				t.Errorf("%s, case %d: got %q, want %q", function, i, c[0], c[1])
+			}
 		}
 	}
 }
 
-func TestCountKeepsDigits(t *testing.T) {
+func TestCountTextGroupsDigits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := countText(n)
@@ -80,7 +92,7 @@ func TestEscapeHiddenShowsHiddenCharacters(t *testing.T) {
 	})
 }
 
-// unescapeHidden leaves other text in such brackets unchanged.
+// unescapeHidden leaves text in the brackets ‹› unchanged if escapeHidden cannot have written it.
 func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")

@@ -10,16 +10,16 @@ import (
 )
 
 func TestBrowserClickOnBarOpensSessions(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server := httptest.NewServer(withTraffic(t))
 	t.Cleanup(server.Close)
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
-	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
-	b.do(t, chromedp.Navigate(server.URL+"/traffic?agent=coder"), chromedp.WaitVisible(chromedp.CSS("svg.traffic")))
-	b.eval(t, `document.querySelectorAll("details").forEach(e => e.open = true)`)
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(server.URL+"/traffic?agent=coder"), chromedp.WaitVisible(chromedp.CSS("svg.traffic")))
+	tb.eval(t, `document.querySelectorAll("details").forEach(e => e.open = true)`)
 	for expression, want := range map[string]string{
 		`document.documentElement.scrollWidth`:                                                "390",
 		`document.querySelector("svg.traffic").getBoundingClientRect().width > 300`:           "true",
@@ -30,16 +30,16 @@ func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 		`document.querySelector("nav a[href^='/sessions']").search`:                           "?agent=coder",
 		`[...document.querySelectorAll(".browse h2")].some(h => h.textContent == "By model")`: "true",
 	} {
-		if got := b.eval(t, expression); got != want {
+		if got := tb.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
 	const click = `document.querySelector("svg.traffic a[href]").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window }))`
-	b.eval(t, click)
+	tb.eval(t, click)
 	const rows = `location.pathname + " " + document.querySelectorAll("table.list tbody tr").length`
 	got := ""
 	for range 200 { // the click may still be loading the list
-		if got, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string](rows)); got == "/sessions 1" {
+		if got, _ = chromedp.Run(tb.ctx, chromedp.Evaluate[string](rows)); got == "/sessions 1" {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 	if got != "/sessions 1" {
 		t.Errorf("after a click on the first bar, page and session count = %q, want \"/sessions 1\"", got)
 	}
-	if errs := b.reportedErrors(); len(errs) > 0 {
+	if errs := tb.reportedErrors(); len(errs) > 0 {
 		t.Errorf("browser errors: got %v, want none", errs)
 	}
 }

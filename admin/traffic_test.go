@@ -20,24 +20,24 @@ import (
 
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// withTraffic returns a server with four sessions for the tenant default and one for acme. The sessions are 2, 4, 4, 5
-// and 6 hours old. The model in session "new" has no price. Session "past" has no facts, like a session recorded by an
-// older release.
+// withTraffic returns a server with four sessions for the tenant default and one for acme. The model in session "new"
+// has no price. Session "past" has no facts, like a session recorded by an older release.
 func withTraffic(t *testing.T) *fixture {
 	t.Helper()
-	k := newSessionStore(t, trafficNow)
+	sessions := newSessionStore(t, trafficNow)
 	for i, s := range []struct {
 		name, tenant, agent, model string
 		turns                      int
 		facts                      sessionpkg.Facts
 	}{
+		// addSession starts a session len(name)+turns hours ago: 2, 4, 4, 5 and 6 hours.
 		{"a", "default", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, ErrorKinds: []string{"upstream-429"}, Errors: 2, Output: 100}},
 		{"bb", "default", "Coder", "gpt-test", 2, sessionpkg.Facts{Turns: 2, ErrorKinds: []string{"upstream-429", "upstream-500", "timeout"}, Errors: 1, Output: 10}},
 		{"new", "default", "writer", "other", 1, sessionpkg.Facts{Turns: 1}},
 		{"past", "default", "coder", "gpt-test", 1, sessionpkg.Facts{}},
 		{"tenth", "acme", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, Errors: 9}},
 	} {
-		k.addSession(t, s.name, s.turns, func(r *sessionpkg.Record, exchanges []sample.Exchange) {
+		sessions.addSession(t, s.name, s.turns, func(r *sessionpkg.Record, exchanges []sample.Exchange) {
 			r.Identity.Tenant, r.Identity.Agent, r.Identity.Model, r.Facts = s.tenant, s.agent, s.model, s.facts
 			r.Identity.ID = sessionpkg.NamedID(s.tenant, sessionpkg.NamespaceSession, s.name)
 			r.Identity.Seen = r.Identity.Started.Add(time.Duration(i+1) * time.Minute)
@@ -47,7 +47,7 @@ func withTraffic(t *testing.T) *fixture {
 			}
 		})
 	}
-	return newStoreFixture(t, k, func(o *Options) {
+	return newStoreFixture(t, sessions, func(o *Options) {
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"default", "acme"}, nil }
 		o.Now = func() time.Time { return trafficNow }
 		o.Program.Prices = func() Prices {
@@ -68,7 +68,7 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	f := withTraffic(t)
 	x := readTraffic(t, f, "")
-	cost, seconds := 0.0, 150.0 // 60, 120, 180 and 240 seconds
+	cost, seconds := 0.0, 150.0 // seconds: the mean of 60, 120, 180 and 240
 	var list store.SessionList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions", http.StatusOK)), &list); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 		t.Errorf("rows: got agents %s and models %s, want coder with 3 sessions, and other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
 	}
 	if got := readTraffic(t, f, "?tenants=true&model=gpt-test").Tenants; len(got) != 2 || got[0].Value != "acme" || got[0].Sum.Errors != 9 || got[1].Sum.Sessions != 3 || len(x.Tenants) != 0 {
-		t.Errorf("tenants: got %s, want acme with 9 failed tool results and default with 3 sessions, and none without tenants=true", asJSON(t, got))
+		t.Errorf("tenants: got %s, want acme with 9 failed tool results and default with 3 sessions, and no tenants without tenants=true", asJSON(t, got))
 	}
 	for query, want := range map[string]int{"?tenant=acme": 1, "?agent=coder": 3, "?error_kind=upstream-500": 1, "?range=1h": 0, "?since=2026-11-20T12:00:00Z": 1, "?until=2026-11-20T12:00:00Z": 3, "?model=other&words=x": 1} {
 		if got := readTraffic(t, f, query).Sum.Sessions; got != want {
@@ -116,6 +116,7 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	}
 }
 
+// sumParts returns the sum over the parts, rounded so that the order of addition does not matter.
 func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	cost, statuses := 0.0, map[string]int{}
 	for i := range parts {
@@ -130,14 +131,14 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 			cost += *p.Cost
 		}
 	}
-	cost = float64(int64(cost*1e9+0.5)) / 1e9 // the order of addition changes the last digits
+	cost = float64(int64(cost*1e9+0.5)) / 1e9
 	sum.Cost, sum.statuses = &cost, statuses
 	sum.setAggregates()
 	return sum
 }
 
 // Links keep the page's filters, but not a text search.
-func TestTrafficLinksListSessions(t *testing.T) {
+func TestTrafficLinksListCountedSessions(t *testing.T) {
 	f := withTraffic(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
 		root, err := html.Parse(strings.NewReader(get(t, f, target, http.StatusOK)))
@@ -194,11 +195,11 @@ func linkedSessions(link *html.Node) (n int, ok bool) {
 func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
-		oldest    time.Duration // oldest session's age
-		since     time.Duration // time before now; 0: no bound
-		length    time.Duration // of a bucket
-		buckets   int
-		wantFirst string // start of the second bucket
+		oldest      time.Duration // oldest session's age
+		window      time.Duration // sessions since this long ago; 0: all
+		wantLength  time.Duration // of a bucket
+		wantBuckets int
+		wantSecond  string // start of the second bucket
 	}{
 		{40 * time.Second, 0, 5 * time.Second, 9, "2026-11-20T17:29:25+02:00"},
 		{10 * time.Minute, 0, 15 * time.Second, 41, "2026-11-20T17:20:15+02:00"},
@@ -216,10 +217,10 @@ func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 		for i := range 50 {
 			r.Sessions = append(r.Sessions, store.SessionItem{Started: r.OldestStart.Add(c.oldest * time.Duration(i) / 50)})
 		}
-		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // another replica's clock is ahead
+		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow})
 		q := store.SessionQuery{}
-		if c.since > 0 {
-			q.Since = trafficNow.Add(-c.since)
+		if c.window > 0 {
+			q.Since = trafficNow.Add(-c.window)
 		}
 		x := computeTraffic(&r, &q, &Prices{}, trafficNow, zone)
 		inBuckets := 0
@@ -233,21 +234,21 @@ func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 		if len(x.Buckets) > 1 {
 			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
 		}
-		if x.Seconds != int(c.length/time.Second) || len(x.Buckets) != c.buckets || got != c.wantFirst || x.Sum.Sessions != 51 || inBuckets != 51 {
+		if x.Seconds != int(c.wantLength/time.Second) || len(x.Buckets) != c.wantBuckets || got != c.wantSecond || x.Sum.Sessions != 51 || inBuckets != 51 {
 			t.Errorf("oldest session %s ago, window %s: got %d buckets, %d s long, the second from %s, %d sessions, %d in buckets; want %d, %s long, from %s and 51 sessions",
-				c.oldest, c.since, len(x.Buckets), x.Seconds, got, x.Sum.Sessions, inBuckets, c.buckets, c.length, c.wantFirst)
+				c.oldest, c.window, len(x.Buckets), x.Seconds, got, x.Sum.Sessions, inBuckets, c.wantBuckets, c.wantLength, c.wantSecond)
 		}
 	}
 }
 
-func TestTrafficPageNamesUncountedOldSessions(t *testing.T) {
+func TestTrafficPageStatesRangeAndMissingData(t *testing.T) {
 	oldest := trafficNow.Add(-90 * time.Minute)
 	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), ErrorKinds: []string{"upstream-529"}}}, OldestStart: oldest}
 	all := store.Recent{Sessions: some.Sessions, OldestStart: oldest, Complete: true}
 	for _, c := range []struct {
 		target   string
 		recent   store.Recent
-		wantText []string
+		wantText []string // a leading ! means that the page must not contain the text
 	}{
 		{"/traffic", some, []string{"Only the newest 1 session are counted, since ", "?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until=", "status 529"}},
 		{"/traffic?range=7d", some, []string{"?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until="}},
@@ -267,7 +268,7 @@ func TestTrafficPageNamesUncountedOldSessions(t *testing.T) {
 		for _, want := range c.wantText {
 			want, unwanted := strings.CutPrefix(want, "!")
 			if strings.Contains(page, want) == unwanted {
-				t.Errorf("%s: contains %q = %t, want %t", c.target, want, unwanted, !unwanted)
+				t.Errorf("%s: page contains %q = %t, want %t", c.target, want, unwanted, !unwanted)
 			}
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"precept/bandit/report"
 )
 
-// The server reads the changed file with a delay. If the file is unchanged after five seconds, the queue shows the
-// lesson again.
+// The server reads a lesson's changed file with a delay. If the file is unchanged after five seconds, the queue shows
+// the lesson again.
 func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
-	cookie, csrf := f.browser(t)
-	shown := func() (ids string) {
+	cookie, csrf := f.logIn(t)
+	shownCandidates := func() (ids string) {
 		page := body(t, f.do(t, "GET", "/queue", bearer(token)))
 		for _, id := range []string{"newer", "waiting"} {
 			if strings.Contains(page, `id="candidate-`+id+`"`) {
@@ -30,7 +30,7 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 		want  string
 	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
 		f.now = f.now.Add(tc.after)
-		if got := shown(); got != tc.want {
+		if got := shownCandidates(); got != tc.want {
 			t.Errorf("%s after the previous check: got candidates %q, want %q", tc.after, got, tc.want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 	}
 }
 
-func TestDrawingsHaveTextLabels(t *testing.T) {
+func TestPlotsHaveTextLabels(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.TrueEffect = func(string) (float64, bool) { return 0.05, true } })
 	f.reports.report.Lessons = []report.Row{{
 		Slug: "one", State: "active", Effect: new(0.002), Lo: new(-0.004), Hi: new(0.004), Verdict: report.Unproven,
@@ -92,7 +92,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 
 func TestLogoutRemovesTheCookie(t *testing.T) {
 	f := newFixture(t, nil)
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
 		t.Errorf("logout: got cookies %v, want one expired, empty cookie; got Location %q, want /login", c, res.Header.Get("Location"))

@@ -11,7 +11,7 @@ import (
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
 	const needs = " The verdict needs 120 more picks, within a week at this rate."
-	for verdict, tc := range map[report.Verdict]struct{ more, tone, group string }{
+	for verdict, tc := range map[report.Verdict]struct{ moreAdvice, tone, group string }{
 		report.ProvenHelps: {"", "good", "helps"},
 		report.TrialHelps:  {"", "good", "helps"},
 		report.Helps:       {"", "good", "helps"},
@@ -27,8 +27,8 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	} {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
-		if got.NextAction != verdict.Advice()+tc.more || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.more, tc.tone, tc.group, string(verdict))
+		if got.NextAction != verdict.Advice()+tc.moreAdvice || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
+			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
@@ -36,7 +36,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	}
 }
 
-func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
+func TestAdviceDependsOnStateFirst(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
@@ -78,7 +78,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 
 // When sorted by effect, rows without an effect come last. The key "needs" sorts by NeedsPicks, the number of
 // further picks (sessions for which the lesson is chosen) until a verdict is likely.
-func TestLessonsSortByEachColumnBothWays(t *testing.T) {
+func TestRowOrderSortsByEachColumn(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
 	}
@@ -87,7 +87,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 		"needs": "c d a b", "-needs": "b a d c", "tokens": "b d a c", "-tokens": "c a d b",
 		"verdict": "b c a d", "nonsense": "c a b d", "": "c a b d",
 	} {
-		rows := []*report.Row{
+		rows := []*report.Row{ // slug, effect, rewarded, needs, tokens, helps, verdict
 			row("d", nil, 1, 20, 20, 0.1, report.Unproven), row("b", new(-0.2), 3, 40, 10, 0.3, report.ProvenHarms),
 			row("c", new(0.3), 2, 10, 40, 0.4, report.ProvenHelps), row("a", new(0.1), 4, 30, 30, 0.2, report.ProvenHelps),
 		}
@@ -103,7 +103,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 }
 
 // A lesson could hide an instruction in invisible characters.
-func TestEscapeHiddenNamesInvisibleCharacters(t *testing.T) {
+func TestTerminalTextNamesInvisibleCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",
 		"zero\u200bwidth": "zero‹U+200B›width", "right\u202eto left": "right‹U+202E›to left", "soft\u00adhyphen": "soft‹U+00AD›hyphen",

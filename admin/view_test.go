@@ -74,21 +74,21 @@ func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	}
 }
 
-func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
-	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
+func TestOverviewAndReportEscapeHostileText(t *testing.T) {
+	hostileTexts := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)
-	own := []string{`<img src="/static/icon.svg" alt="" width="22" height="22">`, `<script src="/static/theme.js">`}
+	dashboardTags := []string{`<img src="/static/icon.svg" alt="" width="22" height="22">`, `<script src="/static/theme.js">`}
 	for _, name := range []string{"page", "uplot", "chart"} {
-		own = append(own, `<script src="/static/`+name+`.js" defer>`)
+		dashboardTags = append(dashboardTags, `<script src="/static/`+name+`.js" defer>`)
 	}
-	for _, text := range nasty {
+	for _, text := range hostileTexts {
 		f := newFixture(t, nil)
 		f.reports.report.RewardDefinition = text
 		f.reports.report.Lessons[0].Slug = text
 		f.reports.report.Lessons[1].Verdict = report.Verdict(text)
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
-			if !slices.Contains(own, found) {
+			if !slices.Contains(dashboardTags, found) {
 				t.Errorf("text %s: the overview contains the tag %s, want only the dashboard's tags", text, found)
 			}
 		}
@@ -103,7 +103,7 @@ func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 
 func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
-	f.reports.report.Lessons[2].Lo = new(-0.015)
+	f.reports.report.Lessons[2].Lo = new(-0.015) // the lesson helpful, proven by an earlier evaluation
 	for path, want := range map[string]string{"/": "The interval contains 0: an earlier look proved the effect", "/lessons": "The interval contains 0: an earlier look proved"} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
 			t.Errorf("%s: got %d times %q, want once", path, strings.Count(page, want), want)
@@ -111,7 +111,8 @@ func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	}
 }
 
-func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
+// If a lesson lowers the reward as advice, precept turns it into a caution, which has a separate arm and row.
+func TestCautionIsShownWithBothArms(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	rows := f.reports.report.Lessons
 	rows[2].Arm, rows[2].Caution = "helpful@1.caution", true

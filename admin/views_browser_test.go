@@ -15,12 +15,12 @@ import (
 )
 
 func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
-	tb, k := newTab(t), newSessionStore(t, time.Now())
-	id := k.addSessionWithMarkup(t)
+	tb, sessions := newTab(t), newSessionStore(t, time.Now())
+	id := sessions.addSessionWithMarkup(t)
 	for i := range 60 {
-		k.addSession(t, fmt.Sprint("other-", i), 1+i%3, nil)
+		sessions.addSession(t, fmt.Sprint("other-", i), 1+i%3, nil)
 	}
-	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
@@ -66,10 +66,10 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 }
 
 func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
-	tb, k := newTab(t), newSessionStore(t, time.Now())
-	k.addSessionWithMarkup(t)
-	k.addSession(t, "other", 2, nil)
-	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
+	tb, sessions := newTab(t), newSessionStore(t, time.Now())
+	sessions.addSessionWithMarkup(t)
+	sessions.addSession(t, "other", 2, nil)
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/samples']")),
@@ -102,15 +102,15 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 
 // If PRECEPT_VIEWS names a directory, the test writes screenshots there.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
-	tb, k := newTab(t), newSessionStore(t, time.Now())
-	id := k.addSessionWithMarkup(t)
+	tb, sessions := newTab(t), newSessionStore(t, time.Now())
+	id := sessions.addSessionWithMarkup(t)
 	for i := range 12 {
-		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
+		s := sessions.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {
-			k.closeRewarded(t, s, float64(i%5)/4, "")
+			sessions.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
-	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))

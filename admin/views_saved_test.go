@@ -14,7 +14,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// memoryNotes keeps notes by tenant and key.
+// memoryNotes is a store for notes, by TENANT/KEY. The dashboard stores each saved view as a note.
 type memoryNotes map[string][]byte
 
 func (m memoryNotes) EachNote(_ context.Context, tenant, prefix string, fn func(string, []byte) error) error {
@@ -42,10 +42,10 @@ func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionp
 	return nil
 }
 
-// newBrowserClient returns functions for a logged-in user.
+// newBrowserClient logs in, and returns functions that get a page and post a form as the user.
 func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
 	t.Helper()
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	get = func(path string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
 	}
@@ -53,7 +53,7 @@ func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, p
 		form.Set("csrf_token", csrf)
 		return f.do(t, "POST", path, func(r *http.Request) {
 			r.AddCookie(cookie)
-			fill(r, form)
+			setForm(r, form)
 		})
 	}
 	return get, post
@@ -66,12 +66,12 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 		t.Fatal("the list with a filter has no form that saves the filter")
 	}
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
-	at := res.Header.Get("Location")
-	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(at, "/sessions?agent=a%26b&verdict=poor&view=") {
-		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the session list with the view", res.StatusCode, at)
+	location := res.Header.Get("Location")
+	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "/sessions?agent=a%26b&verdict=poor&view=") {
+		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the session list with the view", res.StatusCode, location)
 	}
-	id := at[strings.LastIndex(at, "=")+1:]
-	if page := get(at); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
+	id := location[strings.LastIndex(location, "=")+1:]
+	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
 		t.Error("the list does not mark the saved view as the current view")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
@@ -99,7 +99,7 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	}
 }
 
-func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
+func TestInvalidViewsAndViewsBeyondMaximumAreRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
 	for i := range maxViews - 1 {
@@ -136,13 +136,13 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
 		t.Errorf("a viewer's views: got %s, want only the view by agent", text)
 	}
-	cookie, _ := f.browser(t)
+	cookie, _ := f.logIn(t)
 	for name, change := range map[string]func(*http.Request){
 		"viewer": bearer("a viewer's token"), "no CSRF token": func(r *http.Request) { r.AddCookie(cookie) },
 	} {
 		res := f.do(t, "POST", "/views", func(r *http.Request) {
 			change(r)
-			fill(r, url.Values{"name": {"x"}, "agent": {"a"}})
+			setForm(r, url.Values{"name": {"x"}, "agent": {"a"}})
 		})
 		if res.StatusCode != http.StatusForbidden || len(notes) != 2 {
 			t.Errorf("saving a view (%s): got status %d and %d stored views, want 403 and 2 views", name, res.StatusCode, len(notes))
@@ -150,7 +150,8 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	}
 }
 
-func fill(r *http.Request, form url.Values) {
+// setForm makes the form a request's body.
+func setForm(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
@@ -159,14 +160,14 @@ func fill(r *http.Request, form url.Values) {
 func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
-	at := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")
-	id := at[strings.LastIndex(at, "=")+1:]
-	shown := func() string {
+	location := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")
+	id := location[strings.LastIndex(location, "=")+1:]
+	shownVersion := func() string {
 		_, rest, _ := strings.Cut(get("/views"), `name="version" value="`)
 		version, _, _ := strings.Cut(rest, `"`)
 		return version
 	}
-	first := shown()
+	first := shownVersion()
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
 		t.Fatalf("got version %q in the form on /views, want the same version as on /sessions", first)
 	}
@@ -188,7 +189,7 @@ func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"worst","query":"verdict=poor"`) {
 		t.Errorf("views after refused changes: got %s, want \"worst\" with verdict=poor", text)
 	}
-	post("/views/"+id+"/delete", url.Values{"version": {shown()}})
+	post("/views/"+id+"/delete", url.Values{"version": {shownVersion()}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
 		t.Errorf("views after a deletion with the current version: got %s, want none", text)
 	}

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-func TestSessionAndSampleFiltersAreValidated(t *testing.T) {
+func TestSessionAndSampleFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	sessions.addSessionWithMarkup(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
@@ -53,24 +53,30 @@ func TestSessionAndSampleFiltersAreValidated(t *testing.T) {
 	}
 }
 
-func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
+func TestExportUsesQueryAndPageFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	x := &fakeExport{}
-	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = x })
-	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, x.asked)
+	export := &fakeExport{}
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = export })
+	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || export.asked.Format != "mplp" || export.asked.Filter.Tenant != "t" || export.asked.Filter.Lesson != "l" || len(export.asked.Filter.Quality) != 1 {
+		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, export.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
 		t.Errorf("the page lacks link %s, or has a link with format=experiment, although that format cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
-	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
-		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, x.asked)
+	if export.asked.Agent != "coder" || export.asked.Session != "s-1" {
+		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, export.asked)
 	}
-	x.err = errors.New("down")
+}
+
+// After the first line the status is sent, so only an aborted connection tells the client about an error.
+func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
+	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	export := &fakeExport{err: errors.New("down")}
+	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = export })
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
-	x.failAfterLine = true
+	export.failAfterLine = true
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http also compares the value with ==
 			t.Errorf("export failing after the first line: got panic %v, want %v", p, http.ErrAbortHandler)
@@ -115,8 +121,8 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup returns a page's scripts ("" for an inline script) and the attributes with event handlers, styles or
-// javascript: URLs.
+// markup returns the sources of a page's scripts ("" for an inline script), and the attributes with event handlers,
+// styles or javascript: URLs.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -148,7 +154,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	id := sessions.addSessionWithMarkup(t)
 	dir := t.TempDir()
 	f := newStoreFixture(t, sessions, func(o *Options) { o.DataDir = dir })
-	cookie, csrf := f.browser(t)
+	cookie, csrf := f.logIn(t)
 	post := func(path string, form url.Values) *http.Response {
 		return f.do(t, http.MethodPost, path, func(r *http.Request) {
 			r.AddCookie(cookie)
@@ -164,27 +170,27 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 			t.Errorf("POST %s without a CSRF token: got status %s, want 403", path, r.Status)
 		}
 	}
-	with := func(pairs ...string) url.Values {
+	formWith := func(pairs ...string) url.Values {
 		v := url.Values{csrfField: {csrf}}
 		for i := 0; i < len(pairs); i += 2 {
 			v.Set(pairs[i], pairs[i+1])
 		}
 		return v
 	}
-	if r := post(page+"/rate", with("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
+	if r := post(page+"/rate", formWith("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
 		t.Fatalf("rating: got status %s, Location %q, want 303 and a Location below %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
 		t.Error(`the session page lacks the comment "well done" or the feedback's rater "(dashboard)"`)
 	}
-	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
+	if r := post(page+"/rate", formWith("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
 	}
-	if r := post(page+"/forget", with()); r.StatusCode != http.StatusSeeOther {
+	if r := post(page+"/forget", formWith()); r.StatusCode != http.StatusSeeOther {
 		t.Errorf("deletion without confirmation: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
-	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
+	if r := post(page+"/forget", formWith("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
 		t.Fatalf("deletion: got status %s, Location %q, want 303 and a Location below /sessions?", r.Status, r.Header.Get("Location"))
 	}
 	get(t, f, page, http.StatusNotFound)
@@ -194,6 +200,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	checkAudit(t, f, dir, id.String())
 }
 
+// checkAudit checks the audit log after the requests in TestSessionActionsNeedCSRFAndAreAudited.
 func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, auditFile))
@@ -201,6 +208,8 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	// Two refusals without a CSRF token, the approval, the invalid rating, the deletion without a confirmation, the
+	// deletion.
 	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval for session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
 		t.Errorf("audit log: got %s, want 6 entries: a refusal first, an approval third, a bad request fourth, a deletion last", b)
 	}
