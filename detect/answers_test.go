@@ -264,7 +264,7 @@ func TestSignalsIgnoreHeadlessRefusals(t *testing.T) {
 		}
 		return tools
 	}
-	runTools, terminalTools, bashOnly := toolsNamed("bash", "edit", "todowrite"), toolsNamed("bash", "edit", "question", "todowrite"), toolsNamed("bash")
+	headlessTools, terminalTools, bashOnly := toolsNamed("bash", "edit", "todowrite"), toolsNamed("bash", "edit", "question", "todowrite"), toolsNamed("bash")
 	for _, tc := range []struct {
 		name   string
 		tools  []any
@@ -272,15 +272,15 @@ func TestSignalsIgnoreHeadlessRefusals(t *testing.T) {
 		result string
 		want   int
 	}{
-		{"todowrite without the question tool", runTools, "tidy", rejected, 0},
+		{"todowrite without the question tool", headlessTools, "tidy", rejected, 0},
 		{"a task in quotes", bashOnly, `"tidy the build"`, rejected, 0},
 		{"todowrite with the question tool", terminalTools, "tidy the build", rejected, 1},
 		{"neither todowrite nor a task in quotes", bashOnly, "tidy the build", rejected, 1},
 		{"quotes inside a task", bashOnly, `"tidy" and "build"`, rejected, 1},
-		{"a refusal with the user's reason", runTools, `"tidy the build"`, withReason, 1},
+		{"a refusal with the user's reason", headlessTools, `"tidy the build"`, withReason, 1},
 		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
-			"another agent's refusal message", runTools, "tidy the build",
+			"another agent's refusal message", headlessTools, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {

@@ -338,7 +338,7 @@ func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shellArgs(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
-			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want ok by the rule nothing-found = %t", command, quiet, searches)
+			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want a success by the rule nothing-found = %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shellArgs(command), ending, 0); got.Outcome != detect.Error {

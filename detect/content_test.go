@@ -103,12 +103,12 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 func TestInspectAndLoopsAgreeOnCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
-		growing := replay(t, wire.Chat, steps)
+		want := replay(t, wire.Chat, steps)
 		found, err := inspect(t, mustJSON(t, obj{"messages": chat(steps)}))
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var results []int // the calls, in result order
+		var results []int // indices of the steps with results
 		for i, step := range steps {
 			if step.user == "" {
 				results = append(results, i)
@@ -124,8 +124,8 @@ func TestInspectAndLoopsAgreeOnCalls(t *testing.T) {
 				loops = append(loops, results[n])
 			}
 		}
-		if !slices.Equal(loops, growing) {
-			rt.Fatalf("calls with loops: Inspect found %v, Loops found %v", loops, growing)
+		if !slices.Equal(loops, want) {
+			rt.Fatalf("calls with loops: Inspect found %v, Loops found %v", loops, want)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestClassifyReadsCommandsInScripts(t *testing.T) {
 			t.Errorf("script %s with exit code 1: got outcome %s (rule %q), want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
-	const deploys = `tools.exec_command({cmd: "./deploy"})`
+	const deployScript = `tools.exec_command({cmd: "./deploy"})`
 	for text, want := range map[string]detect.Outcome{
 		scriptResult(commandResult(0, "fine"), "", commandResult(0, "fine")):               detect.OK,
 		scriptResult(commandResult(0, "fine"), "and some words"):                           detect.OK,
@@ -38,7 +38,7 @@ func TestClassifyReadsCommandsInScripts(t *testing.T) {
 		scriptResult(`{"exit_code":3,"output":["x"]}`):                                     detect.OK,
 		scriptResult(commandResult(0, "fine"), commandResult(4, ""), commandResult(0, "")): detect.Error,
 	} {
-		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
+		if got := detect.Classify("exec", deployScript, text, 0); got.Outcome != want {
 			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}

@@ -38,9 +38,12 @@ func mustJSON(tb testing.TB, v any) string {
 }
 
 var sampleSession = []testStep{ //nolint:gochecknoglobals // immutable
-	failedBash("make"), failedBash("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userTurn("no, that's wrong"), bash(
-		"ls", "a.go",
-	),
+	failedBash("make"),
+	failedBash("make"),
+	bash("./serve", "Command running in background with ID: 1"),
+	bash("rm x", "The user rejected permission to use this specific tool call."),
+	userTurn("no, that's wrong"),
+	bash("ls", "a.go"),
 }
 
 func TestInspectAcceptsEveryFormat(t *testing.T) {

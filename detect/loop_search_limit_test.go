@@ -9,7 +9,7 @@ import (
 )
 
 // A request with 2,100 calls reaches the limit for compared steps.
-func TestSearchForLoopsIsLimited(t *testing.T) {
+func TestLoopsSearchIsLimited(t *testing.T) {
 	const files, rounds = 700, 3
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for round := range rounds {

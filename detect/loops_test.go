@@ -18,13 +18,11 @@ var loopCases string
 // The field want has the indices of the steps at which Loops reports a loop.
 func TestLoopsReportsRepeatedSteps(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
-	edit := func(succeeds bool) testStep {
-		if succeeds {
-			return call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
-		}
-		return call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Could not find the exact text in a.go.")
+	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
+	failedEdit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Could not find the exact text in a.go.")
+	bookRoom := func(result string) testStep {
+		return call("book_room", `{"room":12,"day":"2025-03-01"}`, result)
 	}
-	bookRoom := func(r string) testStep { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
 	roomTaken := bookRoom("Error: room 12 is taken")
 	bookingStatus := func(code int) testStep { return bookRoom(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
 	readSameText := func(path string) testStep { return call("read", jsonArgs("path", path), "the same line") }
@@ -59,7 +57,7 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 		},
 		{
 			"fails twice, then five times after an edit",
-			append(repeatSteps(2, failedBash("make")), append([]testStep{edit(true)}, repeatSteps(5, failedBash("make"))...)...),
+			append(repeatSteps(2, failedBash("make")), append([]testStep{edit}, repeatSteps(5, failedBash("make"))...)...),
 			[]int{1, 4, 6},
 		},
 		{
@@ -81,10 +79,10 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 		},
 		{
 			"a failed edit between the failures",
-			[]testStep{failedBash("make"), edit(false), failedBash("make")},
+			[]testStep{failedBash("make"), failedEdit, failedBash("make")},
 			[]int{2},
 		},
-		{"an edit between the failures", []testStep{failedBash("make"), edit(true), failedBash("make")}, nil},
+		{"an edit between the failures", []testStep{failedBash("make"), edit, failedBash("make")}, nil},
 		{
 			"a command with side effects between the failures",
 			[]testStep{failedBash("make"), bash("pip install x", "Successfully installed x"), failedBash("make")},
@@ -128,8 +126,8 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 		{
 			"A B C A B C, B is an edit",
 			append(
-				repeatSteps(1, read("a"), edit(true), read("c")),
-				repeatSteps(1, read("a"), edit(true), read("c"))...,
+				repeatSteps(1, read("a"), edit, read("c")),
+				repeatSteps(1, read("a"), edit, read("c"))...,
 			),
 			nil,
 		},
@@ -301,7 +299,7 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 		{"refused between the failures", []testStep{failedBash("make"), bash("make", refused), failedBash("make")}, []int{2}},
 		{"still running six times", repeatSteps(6, bash("make", running)), nil},
 		{"refused six times", repeatSteps(6, bash("make", refused)), nil},
-		{"A, edited, A, edited", repeatSteps(2, read("a"), edit(true)), nil},
+		{"A, edited, A, edited", repeatSteps(2, read("a"), edit), nil},
 		{"A, planned, A, planned", repeatSteps(2, read("a"), call("todowrite", `{"todos":[]}`, "ok")), nil},
 		{"A, still running, A, still running", repeatSteps(2, read("a"), bash("make", running)), nil},
 		{"A, refused, A, refused", repeatSteps(2, read("a"), bash("make", refused)), nil},

@@ -161,9 +161,8 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line in phrases.tsv and calls.tsv has a phrase and a test case. Without the phrase, the test case must have a
-// different result.
-func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
+// Each line in phrases.tsv and calls.tsv has a phrase and a test case. Without the phrase, the result must differ.
+func TestEachPhraseDecidesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
 		t.Fatalf("readLists = %d phrases, %v, want at least 2000, nil", len(list), err)

@@ -67,7 +67,8 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 	})
 }
 
-func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
+// newRequest returns a request with a shell command, the result and a user message.
+func newRequest(tb testing.TB, d wire.Dialect, command, result, message string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
 	args := string(wire.AppendString(nil, command))
@@ -87,7 +88,7 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 				},
 			},
 			{"role": "tool", "tool_call_id": "c1", "content": result},
-			{"role": "user", "content": text},
+			{"role": "user", "content": message},
 		}
 	case wire.Responses:
 		list = []obj{
@@ -98,7 +99,7 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 			},
 			{"type": "function_call", "call_id": "c1", "name": "bash", "arguments": args},
 			{"type": "function_call_output", "call_id": "c1", "output": result},
-			{"role": "user", "content": text},
+			{"role": "user", "content": message},
 		}
 	case wire.Messages, wire.NoDialect:
 		list = []obj{
@@ -117,7 +118,7 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 				"role": "user",
 				"content": []obj{
 					{"type": "tool_result", "tool_use_id": "c1", "content": result},
-					{"type": "text", "text": text},
+					{"type": "text", "text": message},
 				},
 			},
 		}
@@ -197,7 +198,7 @@ func TestSignatureLinesComeFromTheText(t *testing.T) {
 			}
 		}
 		if repeated := detect.Signature(text); repeated != signature {
-			t.Fatalf("second Signature(%q) = %q, want %q as from the first call", text, repeated, signature)
+			t.Fatalf("second Signature(%q) = %q, want %q, as from the first call", text, repeated, signature)
 		}
 	})
 }

@@ -171,8 +171,8 @@ func TestShortTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// No text causes a panic, and a second call returns the same values.
-func TestReadersAreDeterministicOnAnyText(t *testing.T) {
+// No text causes a panic, and a second call returns the same result.
+func TestClassifyIsDeterministicOnAnyText(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
 		`[{"query":"./deploy","result":"[Command exited with code 2]\nno","error":"Command \"x\" failed","success":false}]`,

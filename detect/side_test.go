@@ -211,7 +211,7 @@ func TestSideRequestKind(t *testing.T) {
 	}
 }
 
-func TestAlwaysSendsToolsIsTrueForAgentsOnly(t *testing.T) {
+func TestAlwaysSendsTools(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
 		if got := detect.AlwaysSendsTools(product); got != want {
 			t.Errorf("AlwaysSendsTools(%q) = %v, want %v", product, got, want)

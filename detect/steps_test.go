@@ -87,6 +87,7 @@ func chat(steps []testStep) []any {
 	return msgs
 }
 
+// messages returns the steps as messages of the Anthropic messages API.
 func messages(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range steps {
@@ -107,6 +108,7 @@ func messages(steps []testStep) []any {
 	return msgs
 }
 
+// responses returns the steps as items of the responses API.
 func responses(steps []testStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
@@ -171,6 +173,7 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 	return out
 }
 
+// drawSteps draws a session in which commands and failures often repeat.
 func drawSteps(t *rapid.T) []testStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")

@@ -18,7 +18,7 @@ func withTool(tool string, steps ...testStep) (out []testStep) {
 	return out
 }
 
-func TestStuckAgentIsWarnedAgain(t *testing.T) {
+func TestLoopsReportsStuckAgentAgain(t *testing.T) {
 	t.Parallel()
 	var guesses, walk []testStep
 	for i := range 16 {
@@ -66,7 +66,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	kitchen, hall := call("game", `{"command":"north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"south"}`, "Hall\nA dusty hall.")
 	goNorth, goSouth := call("game", `{"command":"go north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"go south"}`, "Hall\nA dusty hall.")
 	walk := []testStep{kitchen, hall, goNorth, goSouth, kitchen, hall, goNorth, goSouth}
-	insert := func(steps []testStep, added ...testStep) []testStep {
+	insertBeforeLast := func(steps []testStep, added ...testStep) []testStep {
 		out := append([]testStep{}, steps[:len(steps)-1]...)
 		return append(append(out, added...), steps[len(steps)-1])
 	}
@@ -144,11 +144,11 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	}{
 		"guessed paths":                {guesses, true},
 		"four guessed paths":           {guesses[:4], false},
-		"guesses with a folder list":   {insert(guesses, call("list", `{}`, "/d")), true},
-		"guesses, an unrelated edit":   {insert(guesses, edited), true},
-		"guesses, one file exists":     {insert(guesses, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
-		"guesses, a different failure": {insert(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
-		"guesses with a user turn":     {insert(guesses, userTurn("Look in the other folder, please.")), false},
+		"guesses with a folder list":   {insertBeforeLast(guesses, call("list", `{}`, "/d")), true},
+		"guesses, an unrelated edit":   {insertBeforeLast(guesses, edited), true},
+		"guesses, one file exists":     {insertBeforeLast(guesses, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
+		"guesses, a different failure": {insertBeforeLast(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
+		"guesses with a user turn":     {insertBeforeLast(guesses, userTurn("Look in the other folder, please.")), false},
 		"checks for missing programs":  {callsWith("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
 		"commands without an effect":   {noEffect, true},
 		"a build error after edits":    {builds, true},
@@ -156,40 +156,40 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with two tools":       {append(callsWith("open_file", "path", missing, paths...), guesses[:4]...), false},
 		"six transient failures":       {transientFailures, true},
 		"five transient failures":      {transientFailures[:5], false},
-		"transient failures, a wait":   {insert(transientFailures, bash("sleep 60", "")), false},
+		"transient failures, a wait":   {insertBeforeLast(transientFailures, bash("sleep 60", "")), false},
 		"the same error after edits":   {compileErrors(5, "a.c:7: error: unknown type name 'size_tt'"), true},
 		"new errors after edits":       {compileErrors(6, "a.c:LINE: error: expected ';'"), false},
 		"six identical screens":        {sameScreens, true},
 		"five identical screens":       {sameScreens[:5], false},
-		"a screen after a wait":        {insert(sameScreens, bash("sleep 5", "")), false},
-		"a screen after an edit":       {insert(sameScreens, edited), false},
-		"a different screen":           {insert(sameScreens, call("send_keys", `{"keys":"q"}`, "$ ")), false},
+		"a screen after a wait":        {insertBeforeLast(sameScreens, bash("sleep 5", "")), false},
+		"a screen after an edit":       {insertBeforeLast(sameScreens, edited), false},
+		"a different screen":           {insertBeforeLast(sameScreens, call("send_keys", `{"keys":"q"}`, "$ ")), false},
 		"a game without progress":      {gameMoves, true},
 		"checks for different objects": {seatChecks, false},
 		"mail confirmations":           {confirmations, false},
 		"a walk between two rooms":     {walk, true},
 		"a shorter walk":               {walk[:7], false},
-		"a walk with a new room":       {insert(walk, call("game", `{"command":"west"}`, "Study\nA key lies here.")), false},
-		"a walk with an edit":          {insert(walk, edited), false},
+		"a walk with a new room":       {insertBeforeLast(walk, call("game", `{"command":"west"}`, "Study\nA key lies here.")), false},
+		"a walk with an edit":          {insertBeforeLast(walk, edited), false},
 
 		"guesses within 40 steps":                {append(append(guesses[:1:1], listings(35)...), guesses[1:]...), true},
 		"guesses within 41 steps":                {append(append(guesses[:1:1], listings(36)...), guesses[1:]...), false},
-		"guesses with a wait":                    {insert(guesses, bash("sleep 60", "")), true},
-		"compile errors with a refusal":          {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", refused)), true},
-		"compile errors with a running compiler": {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", "Process running with session ID 7")), true},
+		"guesses with a wait":                    {insertBeforeLast(guesses, bash("sleep 60", "")), true},
+		"compile errors with a refusal":          {insertBeforeLast(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", refused)), true},
+		"compile errors with a running compiler": {insertBeforeLast(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", "Process running with session ID 7")), true},
 		"four failures, a success":               {inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom\n\nCommand exited with code 0"), false},
 		"five pages, a failure":                  {inShell("./show", page, page, page, page, page, page+failed), false},
 		"five pages, a failure in between":       {inShell("./show", page, page, page, page+failed, page, page), false},
-		"a screen with a read between":           {insert(sameScreens, call("read", `{"path":"a.c"}`, "long n;")), true},
-		"a screen after the same tool waited":    {insert(inShell("cat", page, page, page, page, page), bash("sleep 5; cat b", page)), false},
+		"a screen with a read between":           {insertBeforeLast(sameScreens, call("read", `{"path":"a.c"}`, "long n;")), true},
+		"a screen after the same tool waited":    {insertBeforeLast(inShell("cat", page, page, page, page, page), bash("sleep 5; cat b", page)), false},
 		"edits with a long confirmation":         {editSteps(7), false},
 		"a REPL without output":                  {inRepl("", "", "", "", "", "", ""), false},
 		"a REPL with repeated output":            {inRepl("", "3", "", "3", "", "3", "", "3", "", "3"), false},
 		"checks for eight objects":               {callsWith("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
 		"a walk with two tools":                  {append(walk[:2:2], withTool("other", walk[:6]...)...), false},
 		"a walk with a parallel call":            {append(walk[:6:6], goNorth, parallel(goSouth)), false},
-		"a walk with waits":                      {append([]testStep{kitchen, hall, waited}, insert(walk[2:], waited)...), false},
-		"a walk with refusals":                   {append([]testStep{kitchen, hall, refuse}, insert(walk[2:], refuse)...), false},
+		"a walk with waits":                      {append([]testStep{kitchen, hall, waited}, insertBeforeLast(walk[2:], waited)...), false},
+		"a walk with refusals":                   {append([]testStep{kitchen, hall, refuse}, insertBeforeLast(walk[2:], refuse)...), false},
 		"a walk after a new room":                {[]testStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), call("game", `{"command":"look"}`, "Study\nA key lies here."), goNorth, goSouth, kitchen, hall, goNorth}, true},
 		"a walk after two calls in a new room":   {[]testStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), sameRoom, goNorth, goSouth, kitchen, hall, goNorth}, false},
 		"two alternating failures":               {inShell("./do", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), true},
@@ -207,7 +207,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a form whose page does not change":      {formSteps("a=", "a=", "a=", "a=", "a=", "a="), true},
 		"a file read by six tools":               {fileReads, true},
 		"a file read by five tools":              {fileReads[:5], false},
-		"a file read by six tools, and an edit":  {insert(fileReads, edited), false},
+		"a file read by six tools, and an edit":  {insertBeforeLast(fileReads, edited), false},
 		"a short file read by six tools":         {shortFileReads, false},
 		"mails to two people":                    {mailSteps(2), true},
 	} {

@@ -11,7 +11,8 @@ import (
 	"precept/detect"
 )
 
-func callAllReaders(text string) {
+// callAllFunctions passes text to each function for results. A failure is a panic.
+func callAllFunctions(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, deployArgs, text, 0)
 		detect.Kinds(text, v)
@@ -68,7 +69,7 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	for _, text := range framedResults() {
 		for end := range len(text) + 1 {
 			for _, cut := range []string{text[:end], text[end:], text[:end] + "</x>", "<" + text[:end] + "></x>"} {
-				callAllReaders(cut)
+				callAllFunctions(cut)
 			}
 		}
 	}
@@ -79,8 +80,8 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 		from := rapid.IntRange(0, len(row)).Draw(t, "from")
 		end := rapid.IntRange(from, len(row)).Draw(t, "end")
 		middle := rapid.IntRange(0, len(frame)).Draw(t, "middle")
-		callAllReaders(row[from:end])
-		callAllReaders(frame[:middle] + row[from:end] + frame[middle:])
+		callAllFunctions(row[from:end])
+		callAllFunctions(frame[:middle] + row[from:end] + frame[middle:])
 	})
 }
 

@@ -37,7 +37,7 @@ func TestSameFailureInCallVariationsIsALoop(t *testing.T) {
 		}
 		return steps
 	}
-	insert := func(steps []testStep, added ...testStep) []testStep {
+	insertBeforeLast := func(steps []testStep, added ...testStep) []testStep {
 		out := append([]testStep{}, steps[:len(steps)-1]...)
 		return append(append(out, added...), steps[len(steps)-1])
 	}
@@ -65,12 +65,12 @@ func TestSameFailureInCallVariationsIsALoop(t *testing.T) {
 		"a failing edit":           {failingEdits("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
 		"a failing patch":          {failingPatches("-a", "- a", "-  a", "-   a"), true},
 		"different descriptions":   {bookings(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
-		"many reads in between":    {insert(push, reads...), false},
+		"many reads in between":    {insertBeforeLast(push, reads...), false},
 		"a busy server":            {[]testStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
-		"a read in between":        {insert(push, bash("git status", "behind")), true},
-		"a change in between":      {insert(push, bash("git pull", "Updating 1..2")), false},
-		"a user turn in between":   {insert(push, testStep{user: "try again"}), false},
-		"a different failure":      {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
+		"a read in between":        {insertBeforeLast(push, bash("git status", "behind")), true},
+		"a change in between":      {insertBeforeLast(push, bash("git pull", "Updating 1..2")), false},
+		"a user turn in between":   {insertBeforeLast(push, testStep{user: "try again"}), false},
+		"a different failure":      {insertBeforeLast(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
 		"different commands":       {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
 		"different test failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
 		"clicks with new refs":     {[]testStep{clickWithRef("e7"), clickWithRef("e19"), clickWithRef("s3e7")}, true},

@@ -50,9 +50,9 @@ func refStrings(refs []work.Ref) (list []string) {
 
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// A work reference names a commit, branch or pull request that the agent created or pushed. Commits in a listing, in a
-// file or in a fetch are not the agent's.
-func TestWorkRefsNameTheAgentsCommitsAndBranches(t *testing.T) {
+// A work reference names a commit, branch or pull request that the agent created or pushed. A commit in a listing, a
+// file or a fetch is not the agent's work.
+func TestWorkRefsFindsCommitsAndBranches(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call toolCall
 		want []string

@@ -45,7 +45,7 @@ func TestListsContainAllConstants(t *testing.T) {
 	}
 }
 
-func TestValuesAreSnakeCase(t *testing.T) {
+func TestConstantsAreSnakeCase(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for name, value := range constants(t, "label.go") {
 		if !snake.MatchString(value) {

@@ -131,7 +131,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 	}
 }
 
-func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
+func TestFirstNewAndLastUser(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
 		dialect            Dialect
