@@ -242,6 +242,7 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 		{"lookup", `{}`, "Error: x", -1, errorRule("text:error-first")},
 		{"bash", shellArgs("make"), "Error: x", -1, errorRule("text:error-first")},
 		{"WebFetch", `{}`, "Error: x", -1, errorRule("text:error-first")},
+		{"Bash", shellArgs("npm test | tail -3"), "npm error code 1", -1, errorRule("text:npm")},
 	} {
 		got := detect.Classify(tc.tool, tc.args, tc.text, tc.flag)
 		if got.Outcome != tc.want.outcome || got.Rule != tc.want.rule {

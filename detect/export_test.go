@@ -13,11 +13,11 @@ const (
 	MaxSignature    = maxSignature
 )
 
-// Loops treats calls or results with the same hash as equal.
-var (
-	CallIdentity = callIdentity
-	ResultHash   = hashResult
-)
+// CallIdentity returns the hash by which Loops compares calls.
+func CallIdentity(tool, args string) uint64 { return callIdentity(tool, args) }
+
+// ResultHash returns the hash by which Loops compares successful results.
+func ResultHash(text string) uint64 { return hashResult(text, false) }
 
 // EndLinesHash returns a hash of the result's first two and last four lines. The hash is 0 if EndLinesHash does not
 // read the result, for example because of the length.

@@ -65,6 +65,7 @@ func TestInspectAcceptsEveryFormat(t *testing.T) {
 		"responses as list": transcript("messages", responses(sampleSession)),
 		"list of messages":  mustJSON(t, chat(sampleSession)),
 		"array of sessions": "[" + transcript("messages", chat(sampleSession)) + "]",
+		"byte order mark":   "\xef\xbb\xbf" + transcript("messages", chat(sampleSession)),
 		"lines":             "\xef\xbb\xbf\n" + transcript("messages", chat(sampleSession)) + "\n",
 		"request body": mustJSON(
 			t, obj{"model": "m", "tools": []any{}, "messages": chat(sampleSession)},
@@ -107,6 +108,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 		in       string
 		hasValid bool // whether Inspect emits findings
 	}{
+		"empty input":                      {"", false},
 		"white space":                      {" \n", false},
 		"not JSON":                         {"hello", false},
 		"no list":                          {`{"id":"x"}`, false},
@@ -116,6 +118,9 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 		"truncated array":                  {"[" + good + ",", true},
 		"truncated bare list":              {mustJSON(t, chat(sampleSession))[:200], false},
 		"unclosed array":                   {"[" + good, true},
+		"truncated array element":          {"[" + good + ",{", true},
+		"only a brace in the last line":    {good + "\n{", true},
+		"number without a comma":           {"[" + good + " 3]", true},
 		"array without a comma":            {"[" + good + good + "]", true},
 	} {
 		got, err := inspect(t, tc.in)
@@ -125,7 +130,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	n := 0
-	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
+	err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
 		t.Errorf("callback that returns an error: err = %v after %d findings, want %v after 1", err, n, stop)
 	}

@@ -187,19 +187,6 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	})
 }
 
-// The success flag does not count for a piped command, because the pipe hides the exit code.
-func TestErrorFlagOverridesTheText(t *testing.T) {
-	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
-		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
-	}
-	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("read file with the success flag: got judgement %+v, want ok", got)
-	}
-	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("piped npm error with the success flag: got judgement %+v, want an error", got)
-	}
-}
-
 // Only a refusal has a refuser.
 func TestClassifyReturnsAKnownOutcome(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}

@@ -63,9 +63,9 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 }
 
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
-	framed := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
-	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("Signature of a script result = %q, want %q, as without the script", framed, detect.Signature("error: no rule to make target demo"))
+	got := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
+	if want := detect.Signature("error: no rule to make target demo"); got != want {
+		t.Errorf("Signature of a script result = %q, want %q, as without the script", got, want)
 	}
 }
 

@@ -22,9 +22,10 @@ func callAllFunctions(text string) {
 	}
 	detect.Signature(text)
 	detect.Headline(text)
-	detect.ResultHash(text, false)
+	detect.ResultHash(text)
 }
 
+// readTestdataRows returns the last column of each line in testdata.
 func readTestdataRows(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")

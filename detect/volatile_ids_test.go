@@ -30,7 +30,7 @@ func TestResultHashIgnoresVolatileIDs(t *testing.T) {
 		{"at 1.2 MB/s", "at 3.4 MB/s"},
 		{"object at 0x7f8a3c0", "object at 0x7f8b990"},
 	} {
-		if detect.ResultHash(pair[0], false) != detect.ResultHash(pair[1], false) {
+		if detect.ResultHash(pair[0]) != detect.ResultHash(pair[1]) {
 			t.Errorf("%q and %q have different hashes", pair[0], pair[1])
 		}
 	}
@@ -40,7 +40,7 @@ func TestResultHashIgnoresVolatileIDs(t *testing.T) {
 		{"order id: 7", "order id: 8"},
 		{"listening on 10.0.0.7:8080", "listening on 10.0.0.8:8080"},
 	} {
-		if detect.ResultHash(pair[0], false) == detect.ResultHash(pair[1], false) {
+		if detect.ResultHash(pair[0]) == detect.ResultHash(pair[1]) {
 			t.Errorf("%q and %q have the same hash", pair[0], pair[1])
 		}
 	}

@@ -139,14 +139,14 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base {
-		t.Error("different system prompt: got the same SystemHash, want a different one")
+		t.Error("system prompt \"be long\": got the SystemHash of \"be brief\", want a different hash")
 	}
 	if system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("no system prompt: got the same SystemHash, want a different one")
+		t.Error("no system prompt: got the SystemHash of \"be brief\", want a different hash")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("system prompt in two messages: got the same SystemHash as in one, want a different one")
+		t.Error("\"be brief\" in two messages: got the SystemHash of one message, want a different hash")
 	}
 }
 

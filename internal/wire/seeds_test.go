@@ -5,6 +5,7 @@ type seed struct {
 	body    string
 }
 
+// seeds returns bodies for the fuzz tests.
 func seeds() []seed {
 	return []seed{
 		{Chat, `{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"\"fix the build\""}],"stream":true}`},

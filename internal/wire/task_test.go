@@ -8,6 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
+// allItems is more than the number of items in a test conversation.
+const allItems = 16
+
 // newConversation returns a request with a system message and turns. A turn is a text after "U " (user) or "A "
 // (assistant).
 func newConversation(t *testing.T, turns ...string) *wire.Request {
@@ -66,7 +69,7 @@ func TestTaskRemovesHarnessTemplate(t *testing.T) {
 	} {
 		for _, task := range []string{"Round the total.", "Round the total.\n\n- of a cart\n- of an order"} {
 			req := newConversation(t, "U "+strings.Replace(template, "@", task, 1))
-			if got := req.Task(16); got != task {
+			if got := req.Task(allItems); got != task {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).UserText; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
@@ -91,7 +94,7 @@ func TestTaskSkipsPreamble(t *testing.T) {
 		"aider, with examples": {"U Rename hello()", "A done", "U I switched to a new code base. Please don't consider the above files or try to edit them any longer.", "A Ok."},
 	} {
 		req := newConversation(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
-		if got := req.Task(16); got != "Round the total." {
+		if got := req.Task(allItems); got != "Round the total." {
 			t.Errorf("%s: got task %q, want the user's first message", harness, got)
 		}
 	}
@@ -110,7 +113,7 @@ func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 		"This is the shop. We are setting up the context for our chat.Help",
 		"Read the <context> first.\n<files></files>",
 	} {
-		if got := newConversation(t, "U "+text).Task(16); got != text {
+		if got := newConversation(t, "U "+text).Task(allItems); got != text {
 			t.Errorf("got task %q, want %q", got, text)
 		}
 	}
@@ -126,7 +129,7 @@ func TestTaskJoinsPartsWithoutTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := req.Task(16); got != "Round the total.\nUse the picture." {
+	if got := req.Task(allItems); got != "Round the total.\nUse the picture." {
 		t.Errorf(`got task %q, want "Round the total.\nUse the picture."`, got)
 	}
 	for n, want := range []string{"", "Round the total.\nUse the picture."} {
@@ -139,7 +142,7 @@ func TestTaskJoinsPartsWithoutTemplates(t *testing.T) {
 func TestTaskReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."
-	if got := newConversation(t, "U "+long).Task(16); got != long {
+	if got := newConversation(t, "U "+long).Task(allItems); got != long {
 		t.Errorf("len(Task) = %d, want the whole message, %d bytes", len(got), len(long))
 	}
 }

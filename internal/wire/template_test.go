@@ -11,7 +11,7 @@ import (
 
 // A template is an earlier event. From an event with the same structure, the reader only takes the new text.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
-	events := map[Dialect][]string{
+	events := map[Dialect][]string{ // % stands for the text
 		Chat: {
 			`{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":%},"finish_reason":null}]}`,
 			`{"id":"c","model":"m","choices":[{"index":1,"delta":{"content":%},"finish_reason":null}]}`,
