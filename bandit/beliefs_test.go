@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson, one that probably helps, is withheld less often. Field n1 is the number of injected sessions, s1
-// the sum of their residuals, and nu the number of matches without a pick.
+// A leaning lesson, one that probably helps, is withheld less often. The field n1 counts injected sessions, s1 sums
+// residuals (reward less expected reward), and nu counts matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -24,7 +24,8 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	}
 }
 
-// If a lesson stayed trusted, detecting a harmful lesson with early luck would take ten times as long.
+// A trusted lesson is rarely withheld. If the trust did not end, detecting a harmful lesson with early luck would take
+// ten times as long.
 func TestTrustedNeedsMeanWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
@@ -66,7 +67,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 // PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 	k := lesson("a")
-	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals in turned become negative, those in mixed alternate
+	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals become negative in turned, and alternate in mixed
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {

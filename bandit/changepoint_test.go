@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds n injected picks of arm a with the mean residual meanResidual, and n/4 withheld picks. n1 and s1 are the
-// count and the summed residuals of injected picks, n0 and s0 those of withheld picks.
+// addDay adds n injected picks of arm a, and n/4 withheld picks. meanResidual is the mean reward less the expected
+// reward. The fields n1 and s1 count injected picks and sum residuals, and n0 and s0 do so for withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5

@@ -9,6 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// newMeasuredChooser returns a chooser with n rewarded picks of lesson a, withheld with probability eps.
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	for i := range n {
@@ -29,8 +30,9 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// A proof of harm is not a conclusion: a harmful lesson is still withheld at the full rate.
-func TestHoldoutProveLastsUntilConclusion(t *testing.T) {
+// The holdout rule "prove" withholds a lesson in 20% of the sessions until the measurement is concluded, then in 5%. A
+// proof of harm is not a conclusion.
+func TestHoldoutProveEndsAtConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
 		what   string

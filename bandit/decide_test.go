@@ -271,8 +271,8 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is picked once per session, whatever the belief, but never in a control session. The warning is not
-// a match.
+// The loop warning is a forced pick, made once per session whatever the belief, but never in a control session. The
+// warning is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}

@@ -11,6 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// world draws sessions and rewards for lessons with known effects.
 type world struct {
 	lessons []simulatedLesson
 	rng     *rand.Rand

@@ -42,7 +42,7 @@ func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession asks a judge about a session. The durations are the waits before retries.
+// judgeEmptySession asks the judge about an empty session, and returns the waits before retries.
 func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -227,7 +227,7 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	}
 }
 
-// The server refuses one parameter, temperature or cache_control. The other one stays in the next request.
+// The server refuses one parameter, temperature or cache_control. The other parameter stays in the next request.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}

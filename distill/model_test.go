@@ -89,7 +89,7 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// runJudge runs the distiller with a judge. The durations are the waits before retries.
+// runJudge runs the distiller with a model as the judge, and returns the waits before retries.
 func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)

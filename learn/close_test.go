@@ -416,6 +416,7 @@ func TestFailedUnsettledListingIsRetried(t *testing.T) {
 	}
 }
 
+// Member sessions of a run share one reward. The run itself is not a session.
 func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {

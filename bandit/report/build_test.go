@@ -467,7 +467,7 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 }
 
 // A benched lesson is expected to harm, and is therefore injected only rarely.
-func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
+func TestRetireReason(t *testing.T) {
 	long := bandit.New()
 	addArmSessions(long, "a", armSessions{epsilon: 0.2, injected: 200, withheld: 50, injectedRate: 0.42, withheldRate: 0.5, day: today() - 80})
 	short := bandit.New()

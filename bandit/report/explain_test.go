@@ -31,6 +31,7 @@ func assertGolden(t *testing.T, name, got string) {
 	}
 }
 
+// allKindsInput returns an input with a lesson for each kind of row.
 func allKindsInput() report.Input {
 	c := bandit.New()
 	day := today() - 6

@@ -16,8 +16,8 @@ func chooserBelieving(effect float64) constantChooser {
 	return constantChooser{report.Belief{Mean: effect, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons. The chooser believes that both have the given effect. Lesson a has
-// 200 picks on one day, 100 of them with a reward, and lesson new has none.
+// reportWithCosts returns a report on two lessons. The chooser believes that both lessons have the given effect. The
+// lesson "a" has 200 picks on one day, 100 with a reward, and the lesson "new" has none.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.6, unrewardedInjected: 80, unrewardedWithheld: 20, day: today() - 6})

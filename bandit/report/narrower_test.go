@@ -90,9 +90,8 @@ func TestAllSessionsIsOffIfErrorsMislead(t *testing.T) {
 	}
 }
 
-// A centre is a session's predicted reward. Two kinds of sessions succeed in 90% and in 10%. Centres 0.9 and 0.1
-// explain
-// 64% of the variance, equal centres none.
+// A centre is a session's predicted reward. Two kinds of sessions succeed in 90% and in 10%. Centres 0.9 and 0.1 then
+// explain 64% of the variance, equal centres none.
 func TestExplainedShareIsCentreVarianceShare(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64

@@ -73,8 +73,8 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 	assertShare(t, "40% control rewarded, 60% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, isReportingImbalanced) })
 }
 
-// reportingFailsAtAnyTime checks the reporting after every 20 sessions. Each session has one to three picks, and 5% are
-// control sessions.
+// reportingFailsAtAnyTime runs the reporting check, whether lessons change which sessions have a reward, after every 20
+// sessions. Each session has one to three picks, and 5% are control sessions.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -111,8 +111,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 	return false
 }
 
-// Lessons change which sessions have a reward. A comparison with control sessions would need 6,000 sessions, the check
-// needs 3,000.
+// A comparison with control sessions would need 6,000 sessions, the check needs 3,000.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seededRand("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -170,7 +169,7 @@ func TestStrataAreNotPooled(t *testing.T) {
 	}
 }
 
-// The mean over all outcomes of n random assignments is 1.
+// The mean e-value over all possible assignments is 1.
 func TestShareLogEIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")

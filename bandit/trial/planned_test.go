@@ -145,7 +145,7 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	}
 }
 
-// The caller passes the rewarded picks in open sessions. They count towards the 60 picks.
+// The caller passes the number of rewarded picks in open sessions, which count towards the 60 picks.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()

@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The marks < and > around a secret are not part of the text. The redactor keeps prose about passwords.
+// A secret between < and > must be redacted. A text without these marks, such as prose about passwords, must stay.
 func TestSecretNextToNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The marks < and > around a value are not part of the text.
+// A value between < and > must be redacted, and a text without these marks must stay.
 func TestValueInNameValuePairIsRedacted(t *testing.T) {
 	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,

@@ -2,7 +2,7 @@ package redact_test
 
 import "testing"
 
-// The marks < and > around a value are not part of the text.
+// A value between < and > must be redacted, and a text without these marks must stay.
 func TestValuesInScriptsRoutersAndSentencesAreRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

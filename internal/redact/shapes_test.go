@@ -26,7 +26,8 @@ func TestSecretIsRecognisedByNameEnding(t *testing.T) {
 	}
 }
 
-// The marks < and > around a value are not part of the text. A SendGrid key may also be truncated at the end.
+// A value between < and > must be redacted, and a text without these marks must stay. A SendGrid key may also be
+// truncated at the end.
 func TestIncompleteValuesAreKept(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	assertMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The marks < and > around a value are not part of the text.
+// A value between < and > must be redacted, and a text without these marks must stay.
 func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 	assertMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",

@@ -118,7 +118,7 @@ func TestRedactCoversAllExchangeTexts(t *testing.T) {
 	}
 }
 
-func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
+func TestRedactHidesCutValueInIncompleteReply(t *testing.T) {
 	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))
