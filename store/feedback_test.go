@@ -237,10 +237,10 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		"failed, then passed tests":  {2, []detect.Signal{fail, pass}, false, 1},
 		"refusal":                    {2, []detect.Signal{refusal}, false, 0},
 		"refusal, then passed tests": {2, []detect.Signal{refusal, pass}, false, 1},
-		"praise without sentiment":   {2, []detect.Signal{praise}, false, -1},
-		"praise with sentiment":      {2, []detect.Signal{praise}, true, 1},
+		"praise, Sentiment off":      {2, []detect.Signal{praise}, false, -1},
+		"praise, Sentiment on":       {2, []detect.Signal{praise}, true, 1},
 		"praise in the first turn":   {1, []detect.Signal{praise}, true, -1},
-		"thanks with sentiment":      {2, []detect.Signal{thanks}, true, 1},
+		"thanks, Sentiment on":       {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *store.Options) { o.Sentiment = tc.sentiment })

@@ -23,12 +23,12 @@ func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 // offerCounts counts the offered turns in session "s".
 type offerCounts struct{ offered, refused int }
 
-// play offers n turns, delivers them and advances the clock.
-func (o *offerCounts) play(f *fixture, n int) {
+// offerTurns offers n turns, delivers the turns and advances the clock.
+func (c *offerCounts) offerTurns(f *fixture, n int) {
 	for range n {
-		o.offered++
-		if !f.offerLarge("s", o.offered, 4<<10) {
-			o.refused++
+		c.offered++
+		if !f.offerLarge("s", c.offered, 4<<10) {
+			c.refused++
 		}
 	}
 	f.deliver()
@@ -36,10 +36,10 @@ func (o *offerCounts) play(f *fixture, n int) {
 }
 
 // account returns the expected account, in the format of accountText, when every accepted turn is stored.
-func (o *offerCounts) account() string {
-	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
-	if o.refused > 0 {
-		text += fmt.Sprintf(" + %d full", o.refused)
+func (c *offerCounts) account() string {
+	text := fmt.Sprintf("%d = %d + 0 + 0", c.offered, c.offered-c.refused)
+	if c.refused > 0 {
+		text += fmt.Sprintf(" + %d full", c.refused)
 	}
 	return text
 }
@@ -50,15 +50,15 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	f := openFixture(t, disk.Dir, &clock{manual: startTime}, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
-	var o offerCounts
-	o.play(f, 5)
+	var counts offerCounts
+	counts.offerTurns(f, 5)
 	disk.Fill(t, 16<<10)
 	for range 40 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
-	if failures := f.takeFailures(); o.refused == 0 || len(failures) == 0 {
-		t.Fatalf("on a full disk: %d refused turns, failed steps = %v, want at least one refused turn and one failed step", o.refused, failures)
+	if failures := f.takeFailures(); counts.refused == 0 || len(failures) == 0 {
+		t.Fatalf("on a full disk: %d refused turns, failed steps = %v, want at least one refused turn and one failed step", counts.refused, failures)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	disk.Unfill(t)
@@ -67,16 +67,16 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 		if i == 10 {
 			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, f.takeFailures())
 		}
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 	}
 	f.deliverFor(durableAfter)
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), int64(o.refused))
+	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), int64(counts.refused))
 	f.checkMemoryIsFree()
 	f = f.restart(nil)
 	f.deliver()
-	checkAccount(t, "account after a crash", f.account(true), o.account())
-	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
+	checkAccount(t, "account after a crash", f.account(true), counts.account())
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered-counts.refused)
 }
 
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
@@ -84,20 +84,20 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	disk := storetest.SmallDisk(t, 3<<20)
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 100 << 10 })
 	f.backend.failWrites()
-	var o offerCounts
-	for o.refused == 0 { // the loop ends when disk and memory are full
-		if o.play(f, 5); o.offered > 5000 {
-			t.Fatalf("no turn was refused after %d turns", o.offered)
+	var counts offerCounts
+	for counts.refused == 0 { // the loop ends when disk and memory are full
+		if counts.offerTurns(f, 5); counts.offered > 5000 {
+			t.Fatalf("no turn was refused after %d turns", counts.offered)
 		}
 	}
 	f.backend.allowWrites()
 	for range 10 {
-		o.play(f, 0)
+		counts.offerTurns(f, 0)
 	}
 	f.deliverFor(durableAfter)
-	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered-counts.refused)
 	checkAtMost(t, "outbox bytes", f.store.OutboxBytes(), 1<<20)
-	checkAccount(t, "account", f.account(true), o.account())
+	checkAccount(t, "account", f.account(true), counts.account())
 	f.checkMemoryIsFree()
 }
 
@@ -106,9 +106,9 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	f := newFixture(t, outboxOnDisk(disk))
-	var o offerCounts
+	var counts offerCounts
 	for range 10 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 	}
 	var freeBytes []int64 // free bytes at each backend write
 	f.backend.onCall(func(op string) {
@@ -118,14 +118,14 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	})
 	f.backend.failNext("write", 2, session.ErrDiskFull)
 	for range 4 {
-		o.play(f, 1)
+		counts.offerTurns(f, 1)
 	}
 	f.backend.onCall(nil)
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
 		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
 	}
-	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered)
-	checkAccount(t, "account", f.account(true), o.account())
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered)
+	checkAccount(t, "account", f.account(true), counts.account())
 	f.checkMemoryIsFree()
 }
 
@@ -182,50 +182,50 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 		o.Queue.MaxMemoryBytes = 200 << 10
 	}
 	f := newFixture(t, open)
-	var o offerCounts
-	o.play(f, 5)
+	var counts offerCounts
+	counts.offerTurns(f, 5)
 	x, begun := f.startTurn("s", 9000)
 	f.deliver()
 	disk.Fill(t, 0)
 	for range 10 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	f.endTurn(x, begun)
-	o.offered++
-	o.play(f, 5)
-	checkEqual(t, "stored exchanges on a full disk", f.exchangeCount(sessionID("s")), o.offered)
-	checkEqual(t, "refused turns", o.refused, 0)
-	checkAccount(t, "account on a full disk", f.account(true), o.account())
+	counts.offered++
+	counts.offerTurns(f, 5)
+	checkEqual(t, "stored exchanges on a full disk", f.exchangeCount(sessionID("s")), counts.offered)
+	checkEqual(t, "refused turns", counts.refused, 0)
+	checkAccount(t, "account on a full disk", f.account(true), counts.account())
 
 	f.backend.failWrites()
 	for range 30 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 		disk.Fill(t, 0)
 	}
-	checkAtLeast(t, "refused turns during an outage on a full disk", o.refused, 51)
+	checkAtLeast(t, "refused turns during an outage on a full disk", counts.refused, 51)
 	f.backend.allowWrites()
 	for range 3 {
-		o.play(f, 0)
+		counts.offerTurns(f, 0)
 	}
-	checkEqual(t, "stored exchanges after the outage", f.exchangeCount(sessionID("s")), o.offered-o.refused)
-	checkAccount(t, "account after the outage", f.account(true), o.account())
+	checkEqual(t, "stored exchanges after the outage", f.exchangeCount(sessionID("s")), counts.offered-counts.refused)
+	checkAccount(t, "account after the outage", f.account(true), counts.account())
 
 	f = f.restart(open)
 	f.deliver()
-	o.play(f, 5)
-	o.play(f, 0)
-	checkAccount(t, "account after a crash", f.account(true), o.account())
+	counts.offerTurns(f, 5)
+	counts.offerTurns(f, 0)
+	checkAccount(t, "account after a crash", f.account(true), counts.account())
 	disk.Unfill(t)
 	for range 4 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 	}
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkEqual(t, "stored exchanges after the disk has space", f.exchangeCount(sessionID("s")), o.offered-o.refused)
-	checkAccount(t, "account after the disk has space", f.account(false), o.account())
+	checkEqual(t, "stored exchanges after the disk has space", f.exchangeCount(sessionID("s")), counts.offered-counts.refused)
+	checkAccount(t, "account after the disk has space", f.account(false), counts.account())
 	f = f.restart(open)
 	f.deliver()
-	checkAccount(t, "account after a second crash", f.account(false), o.account())
+	checkAccount(t, "account after a second crash", f.account(false), counts.account())
 	f.checkMemoryIsFree()
 }
 
@@ -233,39 +233,39 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, outboxOnDisk(disk))
-	var o offerCounts
-	o.play(f, 5)
+	var counts offerCounts
+	counts.offerTurns(f, 5)
 	disk.Fill(t, 0)
 	for range 4 {
-		o.play(f, 12)
+		counts.offerTurns(f, 12)
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
-	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), o.offered-1)
+	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), counts.offered-1)
 	_ = f.drain() // the full disk's error
-	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), o.offered)
-	checkAccount(t, "account", accountText(f.balancedAccount(false)), o.account())
+	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), counts.offered)
+	checkAccount(t, "account", accountText(f.balancedAccount(false)), counts.account())
 }
 
 func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, outboxOnDisk(disk))
-	var o offerCounts
-	o.play(f, 1)
+	var counts offerCounts
+	counts.offerTurns(f, 1)
 	disk.Fill(t, 0)
 	for range 4 {
-		o.play(f, 5)
+		counts.offerTurns(f, 5)
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), "spool"), true)
 	disk.Unfill(t)
 	for range 3 {
-		o.play(f, 1)
+		counts.offerTurns(f, 1)
 	}
-	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered)
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkAccount(t, "account", f.account(true), o.account())
+	checkAccount(t, "account", f.account(true), counts.account())
 	f.checkMemoryIsFree()
 }
 

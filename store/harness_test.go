@@ -64,6 +64,7 @@ func (c *clock) add(d time.Duration) {
 	c.offset += d
 }
 
+// backend is a store.Backend with the reads that the tests need.
 type backend interface {
 	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -748,7 +749,7 @@ func (f *fixture) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// newAssignment returns an assignment with one lesson, injected or withheld.
+// newAssignment returns an assignment with one lesson, injected or withheld. The numbers are arbitrary.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{

@@ -373,22 +373,22 @@ func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		home := newFixture(t, nil)
+		first := newFixture(t, nil)
 		var hanging *hangingBackend
-		other := openFixture(t, t.TempDir(), home.clock, func(o *store.Options) {
+		second := openFixture(t, t.TempDir(), first.clock, func(o *store.Options) {
 			inner := o.Backend.(*faultyBackend) //nolint:forcetypeassert // openFixture sets a *faultyBackend
 			if err := inner.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
-			inner.backend = noCloseBackend{home.backend.backend}
+			inner.backend = noCloseBackend{first.backend.backend}
 			hanging = &hangingBackend{faultyBackend: inner}
 			o.Backend, o.LookupTimeout = hanging, 10*time.Millisecond
 		})
-		id := home.beginSession(tenantA, "s", newAssignment(true))
-		home.deliver()
+		id := first.beginSession(tenantA, "s", newAssignment(true))
+		first.deliver()
 		storedRecord := func() *session.Record {
 			t.Helper()
-			row, _ := home.row(id)
+			row, _ := first.row(id)
 			rec, err := session.Decode(id, row.Data)
 			if err != nil {
 				t.Fatal(err)
@@ -397,14 +397,14 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 		}
 		hanging.hangs = true
 		for range 3 {
-			rec := other.playReplicaTurn(id, "s")
+			rec := second.playReplicaTurn(id, "s")
 			checkEqual(t, "record's StartedOffline and Excluded", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
 			kept := storedRecord()
 			checkEqual(t, "stored record's StartedOffline, Excluded and pick count", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
-		checkEqual(t, "turns in the first replica", home.playReplicaTurn(id, "s").Thread.Turns, 2)
+		checkEqual(t, "turns in the first replica", first.playReplicaTurn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
-		rec := other.playReplicaTurn(id, "s")
+		rec := second.playReplicaTurn(id, "s")
 		checkEqual(t, "adopted record's StartedOffline and pick count", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		checkEqual(t, "adopted record's turns", rec.Thread.Turns, 3)
@@ -413,14 +413,14 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 		// If the backend has no record, the temporary one stays, and there is no further look-up.
 		hanging.hangs = true
 		newID := sessionID("new")
-		checkEqual(t, "the record is temporary", other.playReplicaTurn(newID, "new").State.StartedOffline, true)
+		checkEqual(t, "the record is temporary", second.playReplicaTurn(newID, "new").State.StartedOffline, true)
 		hanging.hangs = false
-		other.playReplicaTurn(newID, "new")
-		other.backend.takeCalls()
-		checkEqual(t, "record's turns", other.playReplicaTurn(newID, "new").Thread.Turns, 3)
-		checkEqual(t, "backend look-ups", other.backend.takeLookups(), 0)
-		checkEqual(t, "turns in the stored row", home.storedTurnCount(newID), 3)
-		checkList(t, "first replica's failed steps", home.takeFailures(), nil)
+		second.playReplicaTurn(newID, "new")
+		second.backend.takeCalls()
+		checkEqual(t, "record's turns", second.playReplicaTurn(newID, "new").Thread.Turns, 3)
+		checkEqual(t, "backend look-ups", second.backend.takeLookups(), 0)
+		checkEqual(t, "turns in the stored row", first.storedTurnCount(newID), 3)
+		checkList(t, "first replica's failed steps", first.takeFailures(), nil)
 	})
 }
 

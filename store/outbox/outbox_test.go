@@ -61,6 +61,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func outboxPath(dir string) string { return filepath.Join(dir, "outbox.db") }
 
+// newRow returns a row with one exchange.
 func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
@@ -163,7 +164,7 @@ func TestReadReturnsRowsInOrderUntilRelease(t *testing.T) {
 	q.appendRows("d")
 	checkEqual(t, "rows before a release", q.readDocuments(0), "a b c d")
 	checkEqual(t, "rows after the second flush", q.readDocuments(second), "d")
-	q.MarkDelivered(second, 3, nil)
+	q.MarkDelivered(second, 3 /* exchanges */, nil)
 	must(t, q.Release(second))
 	checkEqual(t, "rows after the release", q.readDocuments(0), "d")
 	must(t, q.Close())

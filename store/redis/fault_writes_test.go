@@ -22,7 +22,7 @@ func TestFaultAtEachWriteCommand(t *testing.T) {
 	for n, call := range changeCalls() {
 		want := ""
 		for injected, wantErr := range faults() {
-			for at := -1; ; at++ {
+			for at := -1; ; at++ { // -1 means no fault
 				s := open(fmt.Sprint("c", n, injected[:10], at+1))
 				for _, earlier := range changeCalls()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
@@ -79,7 +79,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the moving clock keeps the circuit breaker closed
 	for n, injected := range []fault{cutAfter, cutBefore} {
-		for at := 0; ; at += 1 + 4*n {
+		for at := 0; ; at += 1 + 4*n { // cutBefore only at every fifth command
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", proxy.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
 				t.Fatal(err)
