@@ -243,7 +243,7 @@ func TestAccountMatchesBackend(t *testing.T) {
 }
 
 // The test damages an outbox file: up to three changed bytes, and sometimes a truncation. The store opens, stores each
-// offered exchange at most once, and stores new turns. The account equals the number of stored exchanges.
+// offered exchange at most once, and stores new turns. The account has the same counts as the backend.
 func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 12

@@ -85,7 +85,7 @@ func TestFacetsCountLoopWarningAndSections(t *testing.T) {
 	}
 }
 
-// Facts are a session's task, tools and errors. An earlier release's rows have none.
+// Facts are a session's task, tools and errors. Rows from an earlier release have no facts.
 func TestBrowseListsRowsWithoutFacts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -42,7 +42,7 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
-// clock returns manual, or time.Now without a manual time, plus offset.
+// clock is a clock that a test can advance: a manual time or time.Now, plus an offset.
 type clock struct {
 	mu     sync.Mutex
 	manual time.Time     // zero means time.Now
@@ -81,7 +81,7 @@ type faultyBackend struct {
 	calls []string
 	fail  map[string]int // number of further calls that will fail, by operation
 	err   error
-	hook  func(op string) // runs before every call, without mu; set by onCall
+	hook  func(op string) // runs before every call, without holding mu; set by onCall
 
 	refusedSession   session.ID // every AddFeedback call for this session fails
 	panickingSession session.ID // every AddFeedback call for this session panics

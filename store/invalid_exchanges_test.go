@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// The retry also writes the exchanges offered meanwhile.
+// The retry also writes exchanges that were offered after the failure.
 func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {

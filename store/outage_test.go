@@ -223,7 +223,7 @@ func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 			t.Parallel()
 			var shared *sharedBackend
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.MaxBytes = 256 << 10 // a few kilobytes are then worth a compaction
+				o.Queue.MaxBytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if isShared {
 					withSharedBackend(&shared, "one")(o)
 				}

@@ -32,7 +32,8 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// A row with only changed counts is written after a second, or earlier with the next decision or at a stop.
+// If only counts changed in a session, the row is written after a second, or earlier with the next decision or at a
+// stop.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

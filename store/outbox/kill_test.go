@@ -17,7 +17,7 @@ import (
 const childFlag = "outbox-child"
 
 // runChild is the main function of a child process that appends, delivers and releases rows until the parent process
-// kills it. After each flush, it prints the last acknowledged row.
+// kills the child. After each flush, the child prints the last acknowledged row.
 func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {

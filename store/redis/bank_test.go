@@ -160,7 +160,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 			return nil
 		})
 	}
-	await("before the outage", 1, "")
+	await("before the outage", 1 /* lesson */, "" /* no problem */)
 	server.Kill()
 	await("while Redis is down", 1, "cannot be reached")
 	if err := server.Start(); err != nil { // the server kept no data on the disk

@@ -72,11 +72,11 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 	}
 }
 
-// writeClosedSessions writes the closed sessions from to to-1, each with a sample and an exchange.
-func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, from, to int) {
+// writeClosedSessions writes closed sessions with the numbers first to end-1, each with a sample and an exchange.
+func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, first, end int) {
 	t.Helper()
 	var b session.Batch
-	for n := from; n < to; n++ {
+	for n := first; n < end; n++ {
 		batch := newBatch(n)
 		batch.Rows[0].Tenant, batch.Exchanges[0].Tenant, batch.Rows[0].Seen, batch.Rows[0].Closed = tenant, tenant, atSecond(0), true
 		b.Rows, b.Exchanges = append(b.Rows, batch.Rows...), append(b.Exchanges, batch.Exchanges...)
@@ -99,7 +99,8 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// 1,000 sessions have the same last time, more than DeleteExchanges examines in one script call (deleteStep).
+// 1,000 sessions were last seen at the same time. DeleteExchanges examines fewer sessions (deleteStep) in one script
+// call.
 func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)

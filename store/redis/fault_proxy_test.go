@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// faultProxy is a proxy between a store and Redis. It counts the commands, and injects a fault at one command.
+// faultProxy is a proxy between a store and Redis that counts the commands, and injects a fault at one command.
 type faultProxy struct {
 	server string
 	l      net.Listener

@@ -55,7 +55,7 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(moment, after string, limit int, want string) string {
+	checkPage := func(moment, after string, limit int, want string) string {
 		t.Helper()
 		got, last := readOpenFeedback(t, s, after, limit)
 		if got != want {
@@ -63,19 +63,19 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 		}
 		return last
 	}
-	if last := check("no feedback", "", 9, ""); last != "" {
+	if last := checkPage("no feedback", "", 9, ""); last != "" {
 		t.Errorf("position after a page without feedback: got %q, want none", last)
 	}
 	postScore(t, s, 2, "a", 1)
 	postScore(t, s, 1, "b", 0)
 	postScore(t, s, 7, "c", 0) // a session without a row
 	postScore(t, s, 3, "d", 0)
-	first := check("first page", "", 1, "2: a")
-	last := check("second page", first, 9, "1: b, 3: d")
-	check("without new feedback", last, 9, "")
+	first := checkPage("first page", "", 1, "2: a")
+	last := checkPage("second page", first, 9, "1: b, 3: d")
+	checkPage("without new feedback", last, 9, "")
 	postScore(t, s, 2, "e", 1)
 	postScore(t, s, 1, "b", 0) // a repeated post changes nothing
-	last = check("after new feedback on one session", last, 9, "2: a e")
+	last = checkPage("after new feedback on one session", last, 9, "2: a e")
 
 	checkSettled := func(want string) {
 		t.Helper()
@@ -92,18 +92,18 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSettled("[true false false]")
-	check("after a settlement and a deletion", "", 9, "2: a e")
+	checkPage("after a settlement and a deletion", "", 9, "2: a e")
 	postScore(t, s, 1, "late", 1)
-	check("after feedback on a settled session", "", 9, "2: a e")
+	checkPage("after feedback on a settled session", "", 9, "2: a e")
 
 	// A reader's position does not move back when the newest feedback is deleted.
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
-	last = check("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
+	last = checkPage("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
 	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(2)}}); err != nil {
 		t.Fatal(err)
 	}
-	check("after a settlement", last, 9, "")
+	checkPage("after a settlement", last, 9, "")
 
 	keys, _ := server.MustDo(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
 	if len(keys) != 1 {
@@ -114,11 +114,11 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
-	check("with a damaged entry in session 0", "", 9, "3: i")
+	checkPage("with a damaged entry in session 0", "", 9, "3: i")
 	server.MustDo(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
 	// After Redis has lost data, new positions are below the reader's position, and the reader begins again.
-	check("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
+	checkPage("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
 // PurgeParked deletes old parked feedback (feedback on sessions not stored yet) only for tenants in a list. If a tenant

@@ -118,7 +118,7 @@ func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	tag := strings.Split(own[0], ":")[2]
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
-	multiTenant := []string{ // calls for all tenants, and calls that the tests make for both
+	multiTenant := []string{ // calls for all tenants, and calls in changeCalls and readCalls that use two tenants
 		"write", "set aside", "readmit", "purge sessions", "purge parked", "forget tenant",
 		"due sessions", "unsettled sessions", "all samples", "all sessions", "dead letters", "count unsampled", "stats", "positions",
 	}

@@ -19,7 +19,7 @@ import (
 // childURL is an environment variable with the store URL for a child process.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll returns the number of sessions closed by this process.
+// closeAll closes all due sessions, and returns the number that this process closed.
 func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {

@@ -40,7 +40,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		in, waiting := bufio.NewReader(c), -1 // -1: the first script call reads the shard count
+		in, waiting := bufio.NewReader(c), -1 // script calls without a reply; -1 because the first call reads the shard count
 		for {
 			name, _, err := readCommand(in)
 			if err != nil {
@@ -168,7 +168,7 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 			server.MustDo(t, "DEL", key)
 		}
 	}
-	checkDue := func(after session.Row, limit int, want ...int) session.Row {
+	checkDue := func(after session.Row, limit int, want []int) session.Row {
 		t.Helper()
 		list, err := s.DueSessions(t.Context(), atSecond(60), after, limit)
 		var got, wanted []string
@@ -183,9 +183,9 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 		}
 		return list[len(list)-1]
 	}
-	last := checkDue(session.Row{}, 2, 3, 4)
-	checkDue(last, 2, 5)
-	checkDue(session.Row{}, 100, 3, 4, 5)
+	last := checkDue(session.Row{}, 2, []int{3, 4})
+	checkDue(last, 2, []int{5})
+	checkDue(session.Row{}, 100, []int{3, 4, 5})
 	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("ListSessions = %d sessions, %v, want 3", len(list.List), err)
 	}
@@ -195,12 +195,12 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
-	checkDue(session.Row{}, 100, 1, 3, 4, 5)
+	checkDue(session.Row{}, 100, []int{1, 3, 4, 5})
 	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: testTenant, ID: sessionID(1)}, {Tenant: testTenant, ID: sessionID(2)}})
 	if err != nil || !accepted[0] || !accepted[1] {
 		t.Errorf("Settle(two sessions) = %v, %v, want [true true], nil", accepted, err)
 	}
-	checkDue(session.Row{}, 100, 3, 4, 5)
+	checkDue(session.Row{}, 100, []int{3, 4, 5})
 }
 
 func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {

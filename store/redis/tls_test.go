@@ -88,8 +88,8 @@ func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// openWithClientCertificate also checks that the servers refuse a store without a certificate or with another CA's
-// certificate.
+// openWithClientCertificate opens a store with the client certificate, and checks that the servers refuse a store
+// without a certificate or with another CA's certificate.
 func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)

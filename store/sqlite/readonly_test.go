@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the test binary's path, and nil for the current user. Root can write to every directory, so
-// for root it returns a copy of the binary and the user nobody.
+// unprivilegedUser returns the path of the test binary, and nil for the current user. Root can write to every
+// directory, so for root the results are a copy of the binary and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
