@@ -19,8 +19,8 @@ import (
 	"precept/internal/session"
 )
 
-// Before a script runs, Redis checks the permissions for all commands that scriptCall has found. A command that
-// scriptCall does not find would be denied in the middle of the script.
+// Each script first checks the permissions for all commands that scriptCall has found. A command that scriptCall does
+// not find would be denied in the middle of the script.
 func TestScriptCallFindsAllCalls(t *testing.T) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
