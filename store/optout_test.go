@@ -168,7 +168,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		if row := c.row(); row != "" {
 			t.Errorf("opted-out session's stored row = %s, want none", row)
 		}
-		checkEqual(t, "counters", f.counters(tenantA), "null")
+		checkEqual(t, "counters as JSON", f.counters(tenantA), "null")
 		names, err := f.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
 			t.Errorf("Tenants = %v, %v, want none", names, err)

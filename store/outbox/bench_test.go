@@ -11,6 +11,7 @@ import (
 	"precept/store/outbox"
 )
 
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)

@@ -256,7 +256,7 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
 	return func(prefix string) *redis.Store {
-		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix)
+		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix) // without spaces
 		s, err := redis.Open(redis.Options{URL: proxy.url() + "?prefix=" + prefix, Now: now, Shards: 2})
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (te
 	if err != nil || len(rows) != len(entries) {
 		t.Fatalf("RatedOpenSessions = %d rows, entries for %d sessions, %v, want equal counts", len(rows), len(entries), err)
 	}
-	var members []string
+	var lines []string
 	for i, r := range rows {
 		line := "?:"
 		for n := range 10 {
@@ -42,9 +42,9 @@ func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (te
 		for _, e := range entries[i] {
 			line += " " + e.ID
 		}
-		members = append(members, line)
+		lines = append(lines, line)
 	}
-	return strings.Join(members, ", "), last
+	return strings.Join(lines, ", "), last
 }
 
 func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {

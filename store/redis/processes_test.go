@@ -83,8 +83,8 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		err := child.Wait()
 		_, text, _ := strings.Cut(outs[i].String(), "closed=")
 		text, _, _ = strings.Cut(text, "\n")
-		n, bad := strconv.Atoi(text)
-		if err != nil || bad != nil {
+		n, parseErr := strconv.Atoi(text)
+		if err != nil || parseErr != nil {
 			t.Fatalf("process %d: err = %v, want nil and \"closed=N\" in the output:\n%s", i, err, &outs[i])
 		}
 		total += n

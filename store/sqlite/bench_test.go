@@ -20,6 +20,7 @@ import (
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -51,6 +52,7 @@ type meter struct {
 	items int
 }
 
+// run calls fn, which processes a number of items.
 func (m *meter) run(items int, fn func() error) {
 	m.b.Helper()
 	before := cpuTime()
@@ -69,7 +71,7 @@ func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
 }
 
-// benchRow returns a 4 KiB session, the size of a session with a few blocks.
+// benchRow returns a 4 KiB session row, the size of a session with a few blocks (inserted texts).
 func benchRow(n, seen int) session.Row {
 	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart(), Seen: benchStart().Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
 }
@@ -298,6 +300,7 @@ func echoBatch(from, size int) (batch session.Batch) {
 // benchKey returns the n-th echo key. The factor spreads the keys over all 64 bits.
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
+// measureLookup returns the mean time of a look-up of twenty keys, of which only the last is stored.
 func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	b.Helper()
 	const rounds = 2000
