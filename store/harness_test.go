@@ -795,6 +795,7 @@ func newScore(id string, minute int, score float64) feedback.Entry {
 	}
 }
 
+// sessionID returns the id of tenantA's session with a name.
 func sessionID(name string) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, name)
 }
@@ -815,7 +816,7 @@ func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readEnvFile adds a call to the reply that optOutEnvFiles matches.
+// readEnvFile adds a call with a path that optOutEnvFiles opts out.
 func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
