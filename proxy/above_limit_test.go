@@ -31,7 +31,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnItems returns the items in turn n: a call, and a result with the given size in bytes.
+// turnItems returns the list items of turn n: a call, and a result of size bytes.
 func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -62,7 +62,7 @@ func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 			"items": {"limits.items": "20"},
 		} {
 			for _, header := range []http.Header{{}, {"Precept-Session": {"mine"}}} {
-				t.Run(fmt.Sprint(path, " ", limit, " named ", len(header) > 0), func(t *testing.T) {
+				t.Run(fmt.Sprint(path, " ", limit, " named=", len(header) > 0), func(t *testing.T) {
 					n := 0
 					up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(path, n)) })
 					all := injectAll()

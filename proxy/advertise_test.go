@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// To advertise the /lesson commands means to describe them to the model. If precept will not execute commands in the
-// reply, it does not advertise them.
+// With writ.advertise, precept describes the /lesson commands to the model, unless the commands in the reply would not
+// be executed.
 func TestOnlyExecutedCommandsAreAdvertised(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags  map[string]string
@@ -33,7 +33,7 @@ func TestOnlyExecutedCommandsAreAdvertised(t *testing.T) {
 			f.chat(t, header, `{"messages":[{"role":"user","content":"hello there"}]}`)
 			body := string(up.lastRequest(t).body)
 			if got := strings.Contains(body, "/lesson SIGNATURE"); got != tc.want {
-				t.Errorf("the request describes the commands: %v, want %v; the request is %s", got, tc.want, body)
+				t.Errorf("request describes the commands = %v, want %v; request: %s", got, tc.want, body)
 			}
 		})
 	}

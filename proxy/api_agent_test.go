@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// historyItem is a conversation item, in no API's format.
+// historyItem is a conversation item in a format independent of the APIs.
 type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// apiAgent is a scripted agent with a separate history, without precept's inserted text.
+// apiAgent is a scripted agent for any API. Like a real agent, it never sees the text that precept inserts.
 type apiAgent struct {
 	api     string // chat, responses, messages
 	claude  bool   // the body is formatted by formatAsClaudeCode
@@ -25,9 +25,7 @@ type apiAgent struct {
 }
 
 func newAPIAgent(api, task string) *apiAgent {
-	s := &apiAgent{api: api}
-	s.history = []historyItem{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
-	return s
+	return &apiAgent{api: api, history: []historyItem{{kind: "system", text: "You build things."}, {kind: "user", text: task}}}
 }
 
 func (a *apiAgent) path() string {
@@ -115,8 +113,7 @@ func formatAsClaudeCode(list []obj) {
 	}
 }
 
-// sendNext returns the response, the id of the call in the response, and the message list at the upstream (see
-// normalizedList).
+// sendNext sends the history. call is the id of the call in the response, and list the normalizedList at the upstream.
 func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, body := f.send(t, "POST", a.path(), h, a.body())
@@ -126,8 +123,9 @@ func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.
 	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }
 
-// normalizedList returns the messages in a normal form: a string becomes a text part, adjacent text parts are joined,
-// and cache_control, refusal, members with the prefix __ and the list's closing bracket are removed.
+// normalizedList returns the messages in a normal form, so that a later list begins with an earlier one: a string
+// becomes a text part, adjacent text parts are joined, and cache_control, refusal, members with the prefix __ and the
+// closing bracket are removed.
 func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

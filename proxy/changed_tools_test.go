@@ -10,7 +10,7 @@ import (
 )
 
 func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
-	tool := func(names ...string) (out []obj) {
+	toolList := func(names ...string) (out []obj) {
 		for _, n := range names {
 			out = append(out, obj{"type": "function", "function": obj{"name": n}})
 		}
@@ -25,13 +25,13 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 		steps []step
 		last  string // lesson marker in the last step; "" for none
 	}{
-		"different tools in each step": {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
-		"plan once, then act":          {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
-		"different agent":              {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, last: "[two]"},
-		"different agent and back":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
-		"two agents alternate":         {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
-		"no tools at the end":          {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
-		"question without tools":       {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
+		"different tools in each step": {steps: []step{{"S", toolList("a", "b"), ""}, {"S", toolList("c"), ""}, {"S", toolList("a"), ""}, {"S", toolList("b", "c"), ""}, {"S", toolList("a", "b"), ""}}},
+		"plan once, then act":          {steps: []step{{"S", toolList("plan"), ""}, {"S", toolList("bash", "edit"), "Act."}, {"S", toolList("bash", "edit"), ""}, {"S", toolList("bash", "edit"), ""}}},
+		"different agent":              {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), "And test the parser."}}, last: "[two]"},
+		"different agent and back":     {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "And test the parser."}}, last: "[two]"},
+		"two agents alternate":         {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "Go on."}, {"Agent B", toolList("x"), "Go on."}, {"S", toolList("to_b"), "And test the parser."}}, last: "[two]"},
+		"no tools at the end":          {steps: []step{{"S", toolList("a", "b"), ""}, {"S", toolList("a", "b"), ""}, {"S", nil, ""}}},
+		"question without tools":       {steps: []step{{"S", toolList("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", toolList("a", "b"), "Go on."}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -42,18 +42,18 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}
-				_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)))
+				_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(n), randomCallID(int64(n))))
 			})
-			f := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
+			f := newFixture(t, up, "", newBook(t, "one: fix the build", "two: test the parser"), injectAll())
 			var list []obj
 			previous, session := "", ""
 			for i, s := range tc.steps {
 				if i == 0 {
-					list = []obj{{"role": "user", "content": "Please mend the build"}}
+					list = []obj{{"role": "user", "content": "Please fix the build"}}
 				} else if s.text != "" {
 					list = append(list, obj{"role": "assistant", "content": fmt.Sprintf("This is the answer number %d, in its own words.", n)}, obj{"role": "user", "content": s.text})
 				} else {
-					id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
+					id := randomCallID(int64(n))
 					list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("done ", i)})
 				}
 				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(tc.steps) && tc.steps[i+1].text != ""}

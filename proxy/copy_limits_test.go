@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests without a session name. Each request contains the call in the previous reply. sendTurns
-// returns the number of sessions and the last request at the upstream.
+// sendTurns sends four requests without a session name, each with the call in the previous reply. It returns the number
+// of sessions and the last request at the upstream.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
 	a := newAgent("alpha: Write the parser of invoices.")
@@ -23,8 +23,7 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 	return len(names), string(up.lastRequest(t).body)
 }
 
-// The reply copy ends at limits.capture_bytes, but precept still reads the ids of later calls. So the next request,
-// without a session name, gets the same session and the lesson.
+// The reply copy ends at limits.capture_bytes, but precept still reads the ids of later calls.
 func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
@@ -38,12 +37,12 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	}
 }
 
-// precept drops the reply copy, because it exceeds limits.capture_total_bytes.
+// The reply copy exceeds limits.capture_total_bytes, so precept drops the copy.
 func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {
 			var n atomic.Int64
-			id := func() string { return fmt.Sprintf("call_%024x", 0x9e3779b97f4a7c15*uint64(n.Load())) }
+			id := func() string { return randomCallID(n.Load()) }
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 				n.Add(1)
 				if !stream {

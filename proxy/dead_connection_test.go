@@ -13,35 +13,35 @@ import (
 	"time"
 )
 
-// silentRelay can drop the data on the first connections without closing them, like a firewall that has lost the
-// connection state.
+// silentRelay forwards connections. It drops all data on the first silentUntil connections, like a firewall that has
+// lost the connection state.
 type silentRelay struct {
 	net.Listener
 	target      string
-	silentUntil atomic.Int64 // last connection with dropped data, counted from 1
+	silentUntil atomic.Int64
 	accepted    atomic.Int64
 	open        atomic.Int64
 	conns       sync.WaitGroup
 }
 
-func newSilentRelay(t *testing.T, to string) *silentRelay {
+func newSilentRelay(t *testing.T, target string) *silentRelay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &silentRelay{Listener: l, target: to}
-	m.conns.Go(func() {
+	r := &silentRelay{Listener: l, target: target}
+	r.conns.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			m.relay(c, m.accepted.Add(1))
+			r.relay(c, r.accepted.Add(1))
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); m.conns.Wait() })
-	return m
+	t.Cleanup(func() { _ = l.Close(); r.conns.Wait() })
+	return r
 }
 
 func (r *silentRelay) relay(c net.Conn, n int64) {
@@ -70,7 +70,7 @@ func (r *silentRelay) relay(c net.Conn, n int64) {
 	r.conns.Go(func() { forward(c, up); r.open.Add(-1) })
 }
 
-// The stream on the dead connection is cut, and the next request gets a new connection.
+// Only HTTP/2 pings detect a connection that loses data without an error. The next request gets a new connection.
 func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,8 +87,8 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	m := newSilentRelay(t, srv.Listener.Addr().String())
-	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
+	relay := newSilentRelay(t, srv.Listener.Addr().String())
+	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + relay.Addr().String()}}, "", nil, nil)
 	if c := f.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Fatalf("HTTP/2 settings = %+v, want both ping timeouts set, at most a minute in total", c)
 	}
@@ -107,15 +107,15 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 		ended <- err
 	}()
 	<-begun
-	if n := m.accepted.Load(); n != 1 {
+	if n := relay.accepted.Load(); n != 1 {
 		t.Errorf("got %d connections to the upstream before the first one went silent, want 1", n)
 	}
-	m.silentUntil.Store(1)
+	relay.silentUntil.Store(1)
 	if err := <-ended; err == nil {
 		t.Error("the client got a complete stream, want a broken one")
 	}
 	f.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
-	if n := m.accepted.Load(); n != 2 {
+	if n := relay.accepted.Load(); n != 2 {
 		t.Errorf("got %d connections to the upstream after the first one went silent, want 2", n)
 	}
 }
@@ -130,17 +130,17 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		} else {
 			srv.Start()
 		}
-		m := newSilentRelay(t, srv.Listener.Addr().String())
-		f := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
+		relay := newSilentRelay(t, srv.Listener.Addr().String())
+		f := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + relay.Addr().String()}}, "", nil, nil)
 		if d := f.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
 			t.Fatalf("IdleConnTimeout = %v, want at most 2 minutes", d)
 		}
 		f.transport().IdleConnTimeout = 50 * time.Millisecond
 		f.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
-		if m.accepted.Load() != 1 {
-			t.Errorf("got %d connections to the upstream, want 1", m.accepted.Load())
+		if relay.accepted.Load() != 1 {
+			t.Errorf("got %d connections to the upstream, want 1", relay.accepted.Load())
 		}
-		eventually(t, func() bool { return m.open.Load() == 0 })
+		eventually(t, func() bool { return relay.open.Load() == 0 })
 		srv.Close()
 	}
 }

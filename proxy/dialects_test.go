@@ -10,11 +10,11 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the inserted text for the lesson with the slug "one", escaped for a JSON string.
+// block is the text that precept inserts for the lesson "one", escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// In the expected bodies, ^ is the block's position. All other bytes are the client's.
-func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
+// In each body, ^ marks where precept must insert the block. The client sends the body without ^.
+func TestBlockPositionOnEachAPI(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
@@ -24,7 +24,7 @@ func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 		{"chat parts", chatPath, `{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nbe kind\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha"}]}]}`},
 		{"chat result", chatPath, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_q81","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_q81","content":"^alpha: not found\n\nCommand exited with code 127"}]}`},
 		{"responses string", "/v1/responses", `{"input":"^do alpha","instructions":"Be good."}`},
-		{"responses plain content", "/v1/responses", `{"input":[{"role":"user","content":"^do alpha"}]}`},
+		{"responses string content", "/v1/responses", `{"input":[{"role":"user","content":"^do alpha"}]}`},
 		{"responses parts", "/v1/responses", `{"instructions":"x","input":[{"type":"message","role":"user","content":[` + input + `{"type":"input_text","text":"do alpha"}]}],"store":false}`},
 		{"responses result", "/v1/responses", `{"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"call_q82","name":"bash","arguments":"{}"},{"type":"function_call_output","call_id":"call_q82","output":"^Process exited with code 2\nOutput:\nalpha: no such file"}]}`},
 		{"responses result in parts", "/v1/responses", `{"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"call_q83","name":"bash","arguments":"{}"},{"type":"function_call_output","call_id":"call_q83","output":[` + input + `{"type":"input_text","text":"Process exited with code 2\nOutput:\nalpha: no such file"}]}]}`},
@@ -34,7 +34,7 @@ func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 		{"messages result in parts", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q85","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_q85","is_error":true,"content":[` + part + `{"type":"text","text":"alpha: no"}]}]}]}`},
 		{"messages with the maximum number of cache breakpoints", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
-		{"keyword in the assistant's text only", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
+		{"keyword only in the assistant's text", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
 	} {
 		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(tc.body, part, ""), input, ""), "^", "")
 		want := strings.ReplaceAll(tc.body, "^", block)
@@ -45,9 +45,8 @@ func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	}
 }
 
-// Each lesson and the loop warning occur once in twelve turns with two restarts. A named session gets streams, and
-// other sessions get whole replies.
-func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
+// A named session gets streams, and a session without a name gets whole replies.
+func TestEachTurnExtendsPreviousMessages(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
 			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
@@ -60,8 +59,9 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	}
 }
 
-// checkTwelveTurns restarts the proxy before turns 6 and 9.
-func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
+// checkTwelveTurns sends twelve turns, and restarts the proxy twice. The messages at the upstream must begin with the
+// previous turn's messages.
+func checkTwelveTurns(t *testing.T, a *apiAgent, named bool) {
 	t.Helper()
 	up := newUpstream(t, newModel(t))
 	book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
@@ -78,9 +78,9 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 			f = newFixture(t, up, dir, book, injectAll())
 		}
 		if turn == 8 {
-			s.addUserMessage("Now deploy it.")
+			a.addUserMessage("Now deploy it.")
 		}
-		res, call, list := s.sendNext(t, f, h)
+		res, call, list := a.sendNext(t, f, h)
 		if session == "" {
 			session = res.Header.Get("Precept-Session")
 		}
@@ -94,9 +94,9 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 			t.Fatalf("turn %d: list = %s, want a loop warning only from turn 4 on", turn, list)
 		}
 		if turn == 2 || turn == 3 || turn == 4 {
-			s.addCall(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+			a.addCall(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 		} else {
-			s.addCall(call, fmt.Sprint("cat f", turn), fmt.Sprint("line ", turn), false)
+			a.addCall(call, fmt.Sprint("cat f", turn), fmt.Sprint("line ", turn), false)
 		}
 	}
 	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
@@ -142,8 +142,8 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// The provider keeps the history, so a request contains only new items. precept finds loops by the calls in the
-// replies.
+// The provider keeps the history, so a request contains only new items. precept finds loops in the earlier replies'
+// calls.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -158,7 +158,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	for turn := 1; turn < 6; turn++ {
 		a.extra = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
 		a.history = []historyItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
-		if turn == 4 { // the user writes a message
+		if turn == 4 {
 			a.history = append(a.history, historyItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
@@ -167,7 +167,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
-			t.Errorf("turn %d: list = %s, want no [one] (in the first request)", turn, list)
+			t.Errorf("turn %d: list = %s, want no [one], which the first request contains", turn, list)
 		}
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++
@@ -197,8 +197,8 @@ func TestWebsocketIsRefused(t *testing.T) {
 	}
 }
 
-// precept inserts no text between calls and results.
-func TestParallelCallWarningIsInFailedResult(t *testing.T) {
+// One of two parallel calls fails repeatedly. Providers refuse text between calls and results.
+func TestLoopWarningIsInFailedParallelResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}
 	}
@@ -233,8 +233,9 @@ func TestParallelCallWarningIsInFailedResult(t *testing.T) {
 	}
 }
 
-// For newer models, Codex sends the tools in an item of the input list.
-func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
+// For newer models, Codex sends the tools in an item of the input list. A request without tools is a side request
+// (agent housekeeping such as a title), and gets no lesson.
+func TestToolsInInputListGetLesson(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}

@@ -40,7 +40,7 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 		"inspected, too long":       {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
 	} {
 		for _, secure := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, secure), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, ", TLS=", secure), func(t *testing.T) {
 				t.Parallel()
 				done := make(chan struct{})
 				u := newRawUpstream(t, secure, func(_ int, c net.Conn, _ *http.Request) bool {
@@ -111,14 +111,14 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// A client that sends Expect: 100-continue gets a 100 or a refusal.
+// A client that sends Expect: 100-continue gets the upstream's 100 or refusal.
 func TestExpectIsForwardedToUpstream(t *testing.T) {
-	for status, wire := range map[int]string{
+	for status, firstResponse := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
 		200: "HTTP/1.1 100 Continue\r\n\r\n",
 	} {
 		u := newRawUpstream(t, false, func(_ int, c net.Conn, r *http.Request) bool {
-			_, _ = io.WriteString(c, wire)
+			_, _ = io.WriteString(c, firstResponse)
 			if status != 200 {
 				return false
 			}
@@ -142,9 +142,10 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 	}
 }
 
-// The client sends no body byte for limits.client_write_timeout. A slow body continues, and a connection may be idle
-// between two requests.
+// A body that stalls for limits.client_write_timeout gets a 408. A slow body and an idle connection between two
+// requests are allowed.
 func TestStalledBodyEndsRequest(t *testing.T) {
+	// Each status answers a complete request: the feedback is invalid, and the upstream is down.
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
@@ -205,7 +206,8 @@ func (p *pipeListener) Accept() (net.Conn, error) {
 func (p *pipeListener) Close() error   { close(p.dialled); return nil }
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Only one goroutine may access the response headers; otherwise the race detector fails the test.
+// The upstream answers while the body exceeds limits.body_bytes. If two goroutines access the response headers, the
+// race detector fails the test.
 func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -26,8 +26,8 @@ data: [DONE]
 
 `
 
-// encodedReplies returns a reply in each encoding. A name after a colon distinguishes two formats in one encoding. The
-// br and zstd replies are constants, because only package wire imports these libraries.
+// encodedReplies returns callSSE in each encoding. A suffix after a colon distinguishes two formats. The br and zstd
+// replies are constants, because only package wire imports libraries for these encodings.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -48,14 +48,14 @@ func encodedReplies(t *testing.T) map[string][]byte {
 		"gzip":         pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
 		"X-GZip":       pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
 		"deflate:zlib": pack(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
-		"deflate:bare": pack(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, flate.BestSpeed); return z }),
+		"deflate:raw":  pack(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, flate.BestSpeed); return z }),
 		"br":           constant("G0UBAASiWFv/kpjNmF6GCtNfVADLWxZqhO0TNkGSXvPNB9ttok6IlXPz6euKaENr85S8kQVl9SX2EIq5u3mVbQ6s0aIg6hdYQfZrmp6RL8+gEey2jd0YfzvWdGWZma6dZYkBYNhZZt5Cy1xlkzXhYr2d5Eth5xGrY7cRa+6BCN8//7++VEWhfkC0/dcIIJofLjzI6H99TVEctK6aMq86s7O4RU6iTDgn7KRDc8x/EqA+P++Xrig="),
 		"zstd":         constant("KLUv/UQARgAdBgAizikfUAvbANwzS32dWURi/8VbjF2unI15im+OM2sUQRWBBkVhHCAkGBwaQmhAV3WuRdn0gxAiuLPmwvbRi7LMcnbPBHLzY7S7LmMyR8JKFeKnFUUzWjNae2O/c2sqTYLBnyeMCr+ngnp257qqkzaI33Np6J8XHGvhWpiOtds/b8VmxYy/51rm7I69EvlBd4ZEVJ0d7pxJbZJ+LhCwFiU1Jul3RJ0BHDYiAQgABFM0eYri9JyhTKzozNO5IIIBWxVGVBTezapf"),
 	}
 }
 
-// The upstream compresses although precept asked for no compression. precept reads the call id, which identifies the
-// next request's session, and the token count.
+// The upstream compresses, although precept asked for no compression. The call id in the reply identifies the session
+// of the next request.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encodedReplies(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -87,14 +87,14 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 
 func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 	for name, tc := range map[string]struct{ encoding, body, reason string }{
-		"unknown encoding":     {"compress", "\x1f\x9dxyz", "encoding"},
-		"two encodings":        {"gzip, secret", "xyz", "encoding"},
-		"not gzip":             {"gzip", "hello", "corrupt"},
-		"corrupt gzip":         {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
-		"corrupt zstd":         {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
-		"corrupt br":           {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
-		"corrupt deflate":      {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
-		"above the size limit": {"gzip", gzipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
+		"unknown encoding":                  {"compress", "\x1f\x9dxyz", "encoding"},
+		"two encodings":                     {"gzip, secret", "xyz", "encoding"},
+		"not gzip":                          {"gzip", "hello", "corrupt"},
+		"corrupt gzip":                      {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
+		"corrupt zstd":                      {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
+		"corrupt br":                        {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
+		"corrupt deflate":                   {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
+		"uncompressed size above the limit": {"gzip", gzipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -125,8 +125,7 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// The result content is null, absent or empty. The warning becomes the second failed result's content, also in later
-// turns.
+// A result with null, absent or empty content gets the warning as the content, also in later turns.
 func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())

@@ -35,7 +35,7 @@ func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// The exchanges are written as soon as the store continues.
+// As soon as the store accepts writes again, all exchanges are written.
 func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
@@ -54,7 +54,6 @@ func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 20 && f.Options().Store.Problem() == "" })
 }
 
-// failingBackend cannot read or write sessions.
 type failingBackend struct{ store.NullBackend }
 
 func (failingBackend) Session(context.Context, string, session.ID) (session.Row, bool, error) {
@@ -71,7 +70,8 @@ func (failingBackend) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return nil, errors.New("broken")
 }
 
-func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
+// Requests still get lessons, and /readyz answers 200. Feedback gets a 503.
+func TestRequestsWithFailingStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, failingBackend{}, newBook(t, "one: alpha"), injectAll())
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest)
@@ -88,8 +88,8 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	}
 }
 
-// Sessions keep their lessons without a durable store, and a metric counts each turn as not stored.
-func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
+// store.NullBackend stores nothing. Sessions keep the lessons in memory, and a metric counts each turn as not stored.
+func TestNullBackendKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, store.NullBackend{}, newBook(t, "one: alpha"), injectAll())
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest)
@@ -100,7 +100,7 @@ func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	eventually(t, func() bool { return f.Options().Tally.DroppedReadOnly.Load() == 2 })
 }
 
-func TestPanickingStepForwardsClientBytes(t *testing.T) {
+func TestPanicInDecideForwardsClientBytes(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	f.MakeDecisionsPanic()

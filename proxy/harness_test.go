@@ -33,7 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain makes the system trust the certificate on httptest servers, as SSL_CERT_FILE does.
+// TestMain makes the proxy trust the certificate of httptest servers.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -56,11 +56,11 @@ type receivedRequest struct {
 	method, uri string
 	header      http.Header
 	body        []byte
-	length      int64
+	length      int64 // Content-Length
 	trailer     http.Header
 }
 
-// upstream is a simulated provider. It records the requests, and replies with reply.
+// upstream is a simulated provider that records all requests.
 type upstream struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -68,6 +68,7 @@ type upstream struct {
 	reply    http.HandlerFunc
 }
 
+// newUpstream starts an upstream that answers with reply, or with the text "fine" if reply is nil.
 func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	t.Helper()
 	u := &upstream{reply: reply}
@@ -146,7 +147,7 @@ type backend interface {
 	learn.Backend
 }
 
-// newFixtureOn starts a proxy on a backend. flags override the default settings.
+// newFixtureOn works like newFixture, with an open backend instead of a directory.
 func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *fixture {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// postWebhook posts a payload signed as by GitHub.
+// postWebhook posts a payload with GitHub's headers and signature.
 func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -76,7 +76,7 @@ func TestWebhookRatesPullRequestSession(t *testing.T) {
 	}
 }
 
-// A path that is unknown or has no configured secret has the status 404.
+// Only hooks.gitlab is configured.
 func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
@@ -105,7 +105,8 @@ func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	}
 }
 
-func TestWebhookRatesOnlySecretsTenant(t *testing.T) {
+// The secret belongs to a different tenant than the session that made the commit.
+func TestWebhookIgnoresCommitOfOtherTenant(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})

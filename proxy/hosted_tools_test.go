@@ -12,8 +12,9 @@ import (
 	"precept/store"
 )
 
-// The provider runs the tool, and text in the same reply may quote the result.
-func TestHostedToolCallOptsOut(t *testing.T) {
+// The provider runs the tool, and the text of the same reply can quote the result. If the call names an opted-out path,
+// the session is not stored.
+func TestHostedCallToOptedOutPathIsNotStored(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		file := "notes.txt"
@@ -25,7 +26,7 @@ func TestHostedToolCallOptsOut(t *testing.T) {
 	})
 	dir := t.TempDir()
 	f := newFixture(t, up, dir, nil, nil)
-	rules, err := sample.NewOptOut([]string{"*.env"}, nil, nil)
+	rules, err := sample.NewOptOut([]string{"*.env"}, nil /* agents */, nil /* tenants */)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// identicalAgentsModel replies as soon as all n first requests have arrived. The function id returns a call id.
+// identicalAgentsModel returns a model that answers only after the first requests from all n agents have arrived. id
+// returns the call id in a reply.
 func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -33,7 +34,7 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
-// runIdenticalAgents returns each agent's session names, in turn order.
+// runIdenticalAgents returns each agent's session names by turn. result returns an agent's call output.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -41,7 +42,7 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 	answered.Add(n)
 	for i := range n {
 		wg.Go(func() {
-			a := newAgent("Please mend the build")
+			a := newAgent("Please fix the build")
 			for turn := range 3 {
 				if turn == 1 { // all agents have their first reply
 					answered.Done()
@@ -57,16 +58,16 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 	return names
 }
 
-// With random call ids, each conversation keeps one session. With sequential ids ("functions.bash:0"), a conversation's
-// session may change until the histories differ, and the sessions leave the experiment.
+// With sequential call ids ("functions.bash:0"), a conversation can change sessions until the histories differ. All
+// sessions are then excluded from the experiment as twins.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, tc := range []struct {
 		name     string
 		id       func(turn int, client string) string
 		result   func(client int) string
-		excluded float64
-		stable   int // first turn from which each conversation keeps one session
+		excluded float64 // sessions excluded as twins
+		stable   int     // turn from which each conversation keeps one session
 	}{
 		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
 		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
@@ -74,7 +75,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, identicalAgentsModel(n, tc.id))
-			f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
+			f := newFixture(t, up, "", newBook(t, "one: fix the build"), injectAll())
 			distinct := map[string]bool{}
 			for i, turns := range f.runIdenticalAgents(t, n, tc.result) {
 				for _, name := range turns {
@@ -113,8 +114,8 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 func TestConversationBranchesShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
-	f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
-	root := newAgent("Please mend the build")
+	f := newFixture(t, up, "", newBook(t, "one: fix the build"), injectAll())
+	root := newAgent("Please fix the build")
 	res, body := f.send(t, http.MethodPost, chatPath, nil, root.body())
 	name, call := res.Header.Get("Precept-Session"), firstCallID(t, body)
 	root.addCall(call, "ls", "a.c")
@@ -123,7 +124,7 @@ func TestConversationBranchesShareSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.addUserMessage(fmt.Sprintf("Please mend the build, way %d", i)) // the branches differ
+				a.addUserMessage(fmt.Sprintf("Please fix the build, way %d", i)) // the branches differ
 			}
 			for turn := range 4 {
 				res, body := f.send(t, http.MethodPost, chatPath, nil, a.body())

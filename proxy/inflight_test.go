@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream returns an upstream that sends request bodies to arrived, and responds after answer is called.
+// newBlockedUpstream returns an upstream that sends request bodies to arrived, and answers once answer is called.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
@@ -29,8 +28,7 @@ func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer
 	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// limits.inspect_total_bytes bounds the bodies of all requests in progress. When bodies are released, requests get
-// lessons again.
+// limits.inspect_total_bytes bounds the bodies of all requests in progress.
 func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
@@ -77,18 +75,14 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	all.Wait()
 }
 
-// A body of a few hundred compressed bytes may occupy megabytes until the response begins.
+// A body of a few hundred compressed bytes can occupy megabytes of memory until the response begins.
 func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	packed := func(n int) string {
-		var b strings.Builder
-		z := gzip.NewWriter(&b)
-		_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"`+strings.Repeat("x", n)+`"}}`)
-		_ = z.Close()
-		return b.String()
+		return gzipped(`{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", n) + `"}}`)
 	}
 	below, above := packed(3<<19), packed(3<<20) // uncompressed sizes below and above limits.inspect_bytes
 	var all sync.WaitGroup
@@ -130,7 +124,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	}
 }
 
-// The limit is limits.requests. The refusal has Retry-After and the API's format. Health checks still get an answer.
+// The limit is limits.requests. Health checks still get an answer.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})

@@ -29,8 +29,8 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 	f := newFixture(t, up, "", nil, keySettings(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
 		for name, h := range map[string]http.Header{
-			"none": {}, "unlisted": bearerHeader("pk-x"), "empty": bearerHeader(""), "upstream key": bearerHeader("sk-up-a"),
-			"hash": bearerHeader(keyHash("pk-a")), "Basic": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
+			"no key": {}, "unlisted": bearerHeader("pk-x"), "empty": bearerHeader(""), "upstream_key": bearerHeader("sk-up-a"),
+			"hash of a listed key": bearerHeader(keyHash("pk-a")), "Basic authentication": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
 		} {
 			res, body := f.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
@@ -69,11 +69,11 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 		sent http.Header
 		want map[string]string
 	}{
-		{"bearer", bearerHeader("pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": ""}},
-		{"lower case", http.Header{"Authorization": {"bearer pk-a"}}, map[string]string{"Authorization": "Bearer sk-up-a"}},
-		{"x-api-key", http.Header{"X-Api-Key": {"pk-b"}}, map[string]string{"X-Api-Key": "sk-up-b", "Authorization": ""}},
-		{"api-key", http.Header{"Api-Key": {"pk-b"}}, map[string]string{"Api-Key": "sk-up-b", "Authorization": ""}},
-		{"both", bearerHeader("pk-a", "X-Api-Key", "pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": "sk-up-a"}},
+		{"Authorization", bearerHeader("pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": ""}},
+		{"bearer in lower case", http.Header{"Authorization": {"bearer pk-a"}}, map[string]string{"Authorization": "Bearer sk-up-a"}},
+		{"X-Api-Key", http.Header{"X-Api-Key": {"pk-b"}}, map[string]string{"X-Api-Key": "sk-up-b", "Authorization": ""}},
+		{"Api-Key", http.Header{"Api-Key": {"pk-b"}}, map[string]string{"Api-Key": "sk-up-b", "Authorization": ""}},
+		{"two headers", bearerHeader("pk-a", "X-Api-Key", "pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": "sk-up-a"}},
 		{"no upstream key", bearerHeader("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages", "/v1/models"} {
@@ -116,7 +116,6 @@ func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
-// A tenant name in a header, the path, the query or the body has no effect.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -124,7 +123,7 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	for _, name := range []string{"Precept-Tenant", "X-Tenant", "X-Tenant-Id", "Openai-Organization", "Openai-Project", "X-Organization", "X-Precept-Tenant", "X-Forwarded-User", "X-Forwarded-For"} {
 		h.Set(name, "team-b")
 	}
-	h.Set("X-Api-Key", "pk-b") // a second credential next to the key
+	h.Set("X-Api-Key", "pk-b") // Authorization, with pk-a, takes precedence
 	for i, path := range []string{chatPath, "/p/agent=team-b,tenant=team-b" + chatPath, chatPath + "?tenant=team-b&key=pk-b"} {
 		res, body := f.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
 		if res.StatusCode != http.StatusOK {

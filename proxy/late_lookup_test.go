@@ -15,7 +15,6 @@ import (
 	"precept/store/sqlite"
 )
 
-// failingLookupBackend is a backend with a FindEcho that fails while unreachable is set.
 type failingLookupBackend struct {
 	backend
 	unreachable atomic.Bool
@@ -28,10 +27,10 @@ func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// While the store is unreachable, a replica cannot find the session. It starts a session without lessons, which is
-// excluded from the experiment. When the store responds again, requests belong to the first session and have its block.
-func TestFailedSessionLookupExcludesRequest(t *testing.T) {
-	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
+// A replica that cannot reach the store does not find the conversation's session, and starts a new session without
+// lessons. When the store responds again, requests belong to the first session.
+func TestFailedSessionLookupStartsExcludedSession(t *testing.T) {
+	flags := injectAll()
 	book, dir := newBook(t, "one: build"), t.TempDir()
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, dir, book, flags)
@@ -48,9 +47,9 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := &failingLookupBackend{backend: db}
-	late.unreachable.Store(true)
-	f = newFixtureOn(t, up, late, book, flags)
+	lookups := &failingLookupBackend{backend: db}
+	lookups.unreachable.Store(true)
+	f = newFixtureOn(t, up, lookups, book, flags)
 	res, reply = f.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
 		t.Errorf("failed lookup: session = %s, want a different session than %s, and no lesson in %s", got, first, up.lastRequest(t).body)
@@ -60,7 +59,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 		t.Errorf("sessions_excluded_total{reason=late} = %v, want 1", n)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	late.unreachable.Store(false)
+	lookups.unreachable.Store(false)
 	for turn := range 2 {
 		res, reply = f.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.lastRequest(t).body, []byte("[one]")) != 1 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// agent is a scripted agent with a separate history, without precept's inserted text.
+// agent is a scripted agent. Like a real agent, it never sees the text that precept inserts.
 type agent struct {
 	list []any
 }
@@ -50,7 +50,7 @@ func callingModel() http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		i := n.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"chatcmpl-%d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, i, uint64(i)*0x9e3779b97f4a7c15)
+		fmt.Fprintf(w, `{"id":"chatcmpl-%d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, i, randomCallID(i))
 	}
 }
 
@@ -63,7 +63,7 @@ func firstCallID(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall returns an error, because a goroutine must not call t.Fatal.
+// findCall works like firstCallID, for goroutines, which must not call t.Fatal.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -80,7 +80,7 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// messagesJSON returns the message list without the closing bracket, so that a longer list can begin with the result.
+// messagesJSON returns the message list without the closing bracket, so that a later list can begin with the list.
 func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -90,9 +90,8 @@ func messagesJSON(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// The twenty turns include lessons at the start, after a tool error and at turn 12, a loop warning, and two restarts.
-// In one of the two runs, the session has a name.
-func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
+// The twenty turns have three lessons, a loop warning and two restarts.
+func TestTwentyTurnsExtendPreviousMessages(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
 			up := newUpstream(t, callingModel())
@@ -122,7 +121,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 				}
 				list := messagesJSON(t, up.lastRequest(t).body)
 				if !strings.HasPrefix(list, previous) {
-					t.Fatalf("turn %d: upstream messages\n%s\ndo not extend the previous turn's\n%s", turn, list, previous)
+					t.Fatalf("turn %d: upstream messages\n%s\nwant them to begin with the previous turn's messages\n%s", turn, list, previous)
 				}
 				previous = list
 				result := fmt.Sprintf("line %d", turn)
@@ -140,8 +139,8 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	}
 }
 
-// A retry continues the failed first request's session.
-func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
+// A request after a failed equal request is a retry, and continues the session.
+func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		if fail.Load() {
@@ -169,13 +168,11 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("hostile path: session = %q, want at most 256 bytes without control characters", s)
+		t.Errorf("session name with control characters: session = %q, want at most 256 bytes without control characters", s)
 	}
 }
 
-// The upstream rejects the request with a lesson. precept then sends the client's original body, and injects nothing
-// more into the session.
-func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
+func TestRejectedInjectionIsRetriedWithOriginalBody(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if bytes.Contains(b, []byte("[one]")) {
@@ -218,9 +215,9 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// The feedback names a session, request or response id, and may arrive before the session. No secret or email address
-// is on disk.
-func TestFeedbackIsJoinedByEachIDKind(t *testing.T) {
+// Feedback before the session's first request is "parked", and later feedback "joined". No secret or email address may
+// be on disk.
+func TestFeedbackIsJoinedByEachID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
@@ -236,9 +233,9 @@ func TestFeedbackIsJoinedByEachIDKind(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
-	for _, subject := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
-		if code, m := post(`{"id":"f",` + subject + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, subject, code, m)
+	for _, idMember := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
+		if code, m := post(`{"id":"f",` + idMember + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
+			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, idMember, code, m)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
@@ -281,7 +278,8 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 }
 
-func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
+// The value counts as off, and is logged once.
+func TestUnknownPreceptLearnValueStoresNothing(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
 	f := newFixture(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
@@ -296,7 +294,7 @@ func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	}
 }
 
-func TestSystemPlacementIsStable(t *testing.T) {
+func TestSystemPlacementAppendsToSystemPrompt(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["inject.placement"] = "system"
@@ -314,7 +312,7 @@ func TestSystemPlacementIsStable(t *testing.T) {
 	}
 }
 
-func TestLoopWarningsCanBeDisabled(t *testing.T) {
+func TestDetectLoopsFalseDisablesWarnings(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	flags := injectAll()
 	flags["detect.loops"] = "false"

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Connections with a request in progress stay open.
+// The oldest connection has a request in progress, so it stays open.
 func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,13 +44,13 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 		return c, r
 	}
 	_, busy := dial("/wait", "Connection: close\r\n")
-	_, first := dial("", "") // a connection that sends no request
+	_, first := dial("", "") // sends no request
 	eventually(t, func() bool { return idleConnections(listener) == 1 })
 	_, second := dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
-	dial("/once", "") // this connection is one more than the limit
+	dial("/once", "") // the fifth connection, one above the limit
 	if b, err := first.ReadByte(); err == nil {
 		t.Errorf("longest idle connection: read %q, want it closed", b)
 	}
@@ -71,7 +71,8 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// The slot becomes free when a request ends, although the client keeps the connection open.
+// When a request ends, the listener closes the connection to accept the next client, although the client keeps the
+// connection open.
 func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +146,6 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -14,7 +14,7 @@ import (
 func TestCapturedRepliesAreBounded(t *testing.T) {
 	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
-	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range events {
 			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", strings.Repeat("word ", 100))
@@ -22,12 +22,12 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case <-next:
-		case <-q.Context().Done():
+		case <-r.Context().Done():
 		}
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // each value is a stream's end and the read error
+	ends := make(chan string, streams) // "true <nil>" for a stream that ends with [DONE] and no read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
@@ -57,12 +57,12 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 	close(next)
 	for range streams {
 		if s := <-ends; s != "true <nil>" {
-			t.Errorf(`stream ends with [DONE], and its read error: got %q, want "true <nil>"`, s)
+			t.Errorf(`stream ended with [DONE], and read error = %q, want "true <nil>"`, s)
 		}
 	}
 	eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == streams })
 	if n := f.Options().Tally.CopiesCut.Load(); n == 0 || n == streams || f.Options().Tally.Incomplete.Load() != 0 {
-		t.Errorf("CopiesCut = %d of %d, Incomplete = %d, want at least 1 and not all, and 0", n, streams, f.Options().Tally.Incomplete.Load())
+		t.Errorf("CopiesCut = %d, Incomplete = %d, want CopiesCut from 1 to %d, and Incomplete 0", n, f.Options().Tally.Incomplete.Load(), streams-1)
 	}
 	if n := f.copyBytes(); n != 0 {
 		t.Errorf("captured copies have %d bytes after all streams, want 0", n)
@@ -71,14 +71,14 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 
 func TestRequestBodyIsReleasedWhenResponseBegins(t *testing.T) {
 	next := make(chan struct{})
-	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		_, _ = io.Copy(io.Discard, q.Body)
+	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case <-next:
-		case <-q.Context().Done():
+		case <-r.Context().Done():
 		}
 	}))}
 	t.Cleanup(up.Close)

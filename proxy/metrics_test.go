@@ -37,7 +37,7 @@ func TestAlertSeriesStartAtZero(t *testing.T) {
 	}
 }
 
-func TestEachStepHasSeriesAtStart(t *testing.T) {
+func TestFailOpenHasSeriesForEachStep(t *testing.T) {
 	m := proxy.NewMetrics(prometheus.NewRegistry())
 	series := testutil.CollectAndCount(m.Series("fail_open"))
 	for _, step := range label.Steps() {
@@ -63,7 +63,7 @@ func counterTotal(c prometheus.Collector) (sum float64) {
 	return sum
 }
 
-func TestDebugHeaderNamesSkipReason(t *testing.T) {
+func TestPreceptSkipNamesReason(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
 	f := newFixture(t, newUpstream(t, newModel(t)), "", newBook(t, "one: alpha"), flags)

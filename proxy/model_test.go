@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// newModel returns a model that replies with a tool call, with the id in X-Call. As in a real API, a call's result must
-// directly follow the call.
+// newModel returns a model that replies with a tool call. The header X-Call contains the call's id. As in a real API, a
+// call's result must directly follow the call.
 func newModel(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -23,7 +23,7 @@ func newModel(t *testing.T) http.HandlerFunc {
 		var req struct{ Stream bool }
 		_ = json.Unmarshal(b, &req)
 		i := n.Add(1)
-		id := fmt.Sprintf("call_%024x", uint64(i)*0x9e3779b97f4a7c15)
+		id := randomCallID(i)
 		w.Header().Set("X-Call", id)
 		if req.Stream {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -35,6 +35,9 @@ func newModel(t *testing.T) http.HandlerFunc {
 	}
 }
 
+// randomCallID returns an id that looks random, because precept does not identify sessions by sequential ids.
+func randomCallID(n int64) string { return fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15) }
+
 func jsonReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -45,7 +48,7 @@ func jsonReply(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamedReply returns a stream with a text, one call, comments and unknown events.
+// streamedReply returns reply i as a stream with a text, one tool call, comments and unknown events.
 func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -142,7 +145,7 @@ data: [DONE]
 `, i, id)
 }
 
-// orderProblem returns a fault in the order of calls and results, or "".
+// orderProblem returns the first fault in the order of calls and results, or "".
 func orderProblem(body []byte) string {
 	var b struct {
 		Messages []struct {

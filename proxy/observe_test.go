@@ -22,28 +22,24 @@ import (
 	"precept/proxy/trace"
 )
 
-type spans struct {
-	mu  sync.Mutex
-	all []*otlp.Span
-	raw string // request bodies at the collector
-}
-
-// addTracer adds a tracer, and returns a function that stops the fixture and returns the spans.
-func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
+// addTracer adds a tracer with a simulated collector. stop stops the fixture and returns the spans at the collector.
+func addTracer(t *testing.T, f *fixture, sample float64) (stop func() []*otlp.Span) {
 	t.Helper()
-	got := &spans{}
+	var mu sync.Mutex
+	var spans []*otlp.Span
+	var raw string // request bodies at the collector
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		var data otlp.TracesData
 		if err := proto.Unmarshal(body, &data); err != nil {
 			t.Error(err)
 		}
-		got.mu.Lock()
-		defer got.mu.Unlock()
-		got.raw += string(body)
+		mu.Lock()
+		defer mu.Unlock()
+		raw += string(body)
 		for _, rs := range data.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
-				got.all = append(got.all, ss.GetSpans()...)
+				spans = append(spans, ss.GetSpans()...)
 			}
 		}
 	}))
@@ -56,20 +52,20 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
-	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
-	t.Cleanup(stop)
-	eventually(t, func() bool { // no span may end before Run begins
+	wait := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(wait)
+	eventually(t, func() bool { // wait for Run: the tracer drops spans that end earlier
 		dropped := tr.Dropped()
 		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {
 		f.stop() // a handler ends the span when it returns
-		stop()
-		if strings.Contains(got.raw, "canary") {
-			t.Errorf("spans contain conversation content: %q", got.raw)
+		wait()
+		if strings.Contains(raw, "canary") {
+			t.Errorf("spans contain conversation content: %q", raw)
 		}
-		return got.all[min(1, len(got.all)):] // without the span that started before Run
+		return spans[min(1, len(spans)):] // without the span from the wait for Run
 	}
 }
 
@@ -91,14 +87,14 @@ func spanAttributes(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The span has names, numbers and hashes, such as lessons and token counts, but no text from the conversation.
+// The span has names, numbers and hashes, but no text from the conversation (here, the word canary).
 func TestTurnSpanHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
 	})
 	f := newFixture(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
-	spans := addTracer(t, f, 0)
+	stopTracer := addTracer(t, f, 0)
 	header := http.Header{
 		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
 		"Authorization": {"Bearer canary-key"},
@@ -109,7 +105,7 @@ func TestTurnSpanHasNoContent(t *testing.T) {
 	if got := up.lastRequest(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
 		t.Errorf("unsampled trace: the upstream got traceparent %q, want it unchanged", got)
 	}
-	all := spans()
+	all := stopTracer()
 	if len(all) != 1 {
 		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
@@ -133,15 +129,15 @@ func TestTurnSpanHasNoContent(t *testing.T) {
 	}
 }
 
-func TestOptedOutTurnSpanIsMinimal(t *testing.T) {
+func TestOptedOutTurnSpanHasNoIDs(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())
-	spans := addTracer(t, f, 1)
+	stopTracer := addTracer(t, f, 1)
 	f.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.lastRequest(t).header; h.Get("Traceparent") != "" {
 		t.Errorf("the upstream got headers %v, want no Traceparent", h)
 	}
-	all := spans()
+	all := stopTracer()
 	if len(all) != 1 {
 		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
@@ -156,7 +152,7 @@ func TestOptedOutTurnSpanIsMinimal(t *testing.T) {
 	}
 }
 
-// A request that is not JSON is not a failure if the upstream responds.
+// A request that is not JSON is not an error for the span if the upstream answers.
 func TestFailedTurnSpanHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
@@ -173,7 +169,7 @@ func TestFailedTurnSpanHasErrorType(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
-			spans := addTracer(t, f, 1)
+			stopTracer := addTracer(t, f, 1)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {
 				t.Fatal(err)
@@ -182,27 +178,27 @@ func TestFailedTurnSpanHasErrorType(t *testing.T) {
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
 			}
-			all := spans()
+			all := stopTracer()
 			if len(all) != 1 || spanAttributes(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf("spans = %v, want one with error.type %q, and status ERROR if and only if error.type is not empty", all, tc.want)
+				t.Errorf("spans = %v, want one with error.type %q, and status ERROR: %t", all, tc.want, tc.want != "")
 			}
 		})
 	}
 }
 
-// The exemplars in precept_overhead_seconds are sampled traces' ids.
+// An exemplar in precept_overhead_seconds is the id of a sampled trace.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
 	f.Options().Metrics = proxy.NewMetrics(reg)
-	spans := addTracer(t, f, 0)
+	stopTracer := addTracer(t, f, 0)
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	f.chat(t, nil, body)
 	if e := exemplars(t, reg); len(e) != 0 {
 		t.Errorf("exemplars after a turn without a sampled trace = %v, want none", e)
 	}
 	f.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
-	spans()
+	stopTracer()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("exemplars = %v, want 2, the first with trace id 0af7651916cd43dd8448eb211c80319c", e)

@@ -12,11 +12,10 @@ import (
 	"precept/store"
 )
 
-// A request with previous_response_id contains a tool result without the call. precept does not know the call's
-// arguments if they are long, or if it was restarted after the call. In a session's first turn, or if an earlier turn
-// opted out, such a call might have named an opted-out path, so precept opts the turn out.
-func TestResultWithoutCallOptsOut(t *testing.T) {
-	filler := strings.Repeat("echo step; ", 60)
+// A request with previous_response_id contains a tool result without the call, which may have named an opted-out path.
+// precept stores the turn only after earlier turns without an opt-out.
+func TestOptOutCoversResultWithoutCall(t *testing.T) {
+	filler := strings.Repeat("echo step; ", 60) // precept does not remember long arguments
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		output := `{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"done"}]}`
@@ -32,7 +31,7 @@ func TestResultWithoutCallOptsOut(t *testing.T) {
 	dir := t.TempDir()
 	start := func() *fixture {
 		f := newFixture(t, up, dir, nil, nil)
-		rules, err := sample.NewOptOut([]string{"*.env"}, nil, nil)
+		rules, err := sample.NewOptOut([]string{"*.env"}, nil /* agents */, nil /* tenants */)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +51,10 @@ func TestResultWithoutCallOptsOut(t *testing.T) {
 	}
 	f.stop()
 	f = start()
-	send("late", result("late"))
+	send("no earlier turn", result("other"))
 	f.stop()
 	f = start()
-	for name, want := range map[string]bool{"secret": false, "open": true, "late": false} {
+	for name, want := range map[string]bool{"secret": false, "open": true, "no earlier turn": false} {
 		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.NamedID("default", session.NamespaceSession, name))
 		if (ses != nil) != want {
 			t.Errorf("session %s: got stored %t, want %t", name, ses != nil, want)

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// If the response has started before the panic, the client sees it end early.
-func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
+// A panic before the response has started causes a 503. A later panic cuts the response.
+func TestHandlerPanicEndsRequest(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
-	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path == "/late" {
+	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -46,8 +45,8 @@ func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 }
 
 func TestEachRequestIsCountedOnce(t *testing.T) {
-	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path == "/v1/dies" {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/dies" {
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -55,7 +54,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	for i, tc := range []struct {
 		method, path, body string
-		dialect, class     string
+		dialect, class     string // labels of precept_requests_total
 	}{
 		{"GET", "/healthz", "", "precept", "2xx"},
 		{"GET", "/readyz", "", "precept", "2xx"},
@@ -83,22 +82,18 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
-	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
-		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
+func TestRetryWithoutLessonSendsClientBytes(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = http.NewResponseController(w).Flush()
-			<-q.Context().Done() // an unfinished error response must not delay the retry
+			<-r.Context().Done() // an unfinished error response must not delay the retry
 			return
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
 	})
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, _ = io.WriteString(z, alphaRequest)
-	_ = z.Close()
-	for enc, body := range map[string]string{"gzip": zipped.String(), "": alphaRequest} {
+	for enc, body := range map[string]string{"gzip": gzipped(alphaRequest), "": alphaRequest} {
 		h := http.Header{"Precept-Session": {"s" + enc}}
 		if enc != "" {
 			h.Set("Content-Encoding", enc)
@@ -140,7 +135,7 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 	}
 }
 
-// Logged keys are redacted, and their number in the log is limited.
+// The path form /p/KEY=VALUE,... names the agent and the session. At most 16 unknown keys are logged, redacted.
 func TestUnknownPathFormKeyIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

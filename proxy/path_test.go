@@ -11,10 +11,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// endpoint is a request to a precept endpoint, and the expected status.
 type endpoint struct {
 	method, path, body string
-	want               int
+	status             int
 }
 
 const feedbackBody = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
@@ -34,7 +33,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Invalid requests may contain feedback, so precept does not forward them.
+		// Invalid requests can contain feedback too, so precept does not forward them.
 		{"PUT", "/v1/feedback", feedbackBody, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", feedbackBody, 404},
@@ -46,7 +45,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// baseForms returns a path under the base URLs used by agents.
+// baseForms returns the forms of a path that agents request, depending on the agent's base URL.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -55,28 +54,28 @@ func baseForms(path string) map[string]string {
 		slashed += "?" + query
 	}
 	return map[string]string{
-		"as documented":         path,
-		"without the version":   bare,
-		"two versions":          "/v1" + "/v1" + bare,
-		"trailing slash":        slashed,
-		"doubled leading slash": "/" + path,
-		"doubled inner slash":   "/v1/" + bare,
-		"tripled slashes":       strings.ReplaceAll("/v1"+bare, "/", "///"),
-		"after other endpoint":  "/v1/chat/completions" + path,
-		"upstream path":         "/gateway/openai" + bare,
-		"upstream and version":  "/gateway/openai" + path,
-		"escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
+		"as documented":                      path,
+		"without the version":                bare,
+		"two versions":                       "/v1" + "/v1" + bare,
+		"trailing slash":                     slashed,
+		"doubled leading slash":              "/" + path,
+		"doubled inner slash":                "/v1/" + bare,
+		"tripled slashes":                    strings.ReplaceAll("/v1"+bare, "/", "///"),
+		"after an API path":                  "/v1/chat/completions" + path,
+		"after the upstream's path":          "/gateway/openai" + bare,
+		"after the upstream's path, version": "/gateway/openai" + path,
+		"escaped letter":                     strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
 	}
 }
 
 // agentForms returns a path with a prefix /p/KEY=VALUE,... that names the agent and the session.
 func agentForms(path string) map[string]string {
 	return map[string]string{
-		"plain":             path,
-		"path form":         "/p/agent=coder,session=s" + path,
-		"escaped path form": "/p/agent%3Dcoder%2Csession%3Ds" + path,
-		"form and //":       "/p/agent=coder,session=s/" + path,
-		"// and form":       "//p/agent=coder,session=s" + path,
+		"plain":                    path,
+		"path form":                "/p/agent=coder,session=s" + path,
+		"escaped path form":        "/p/agent%3Dcoder%2Csession%3Ds" + path,
+		"path form, doubled slash": "/p/agent=coder,session=s/" + path,
+		"doubled slash, path form": "//p/agent=coder,session=s" + path,
 	}
 }
 
@@ -91,8 +90,8 @@ func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 		for base, path := range baseForms(e.path) {
 			for form, path := range agentForms(path) {
 				res, body := f.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
-				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow header if it is 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
+				if res.StatusCode != e.status || e.status == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
+					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow header if the status is 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.status)
 				}
 			}
 		}
@@ -102,7 +101,6 @@ func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLessonBank has one lesson by the agent coder, and drops all writes.
 type oneLessonBank struct{ lesson *lesson.Lesson }
 
 func newOneLessonBank() oneLessonBank {
@@ -130,7 +128,6 @@ func (o oneLessonBank) Record(context.Context, bank.Proposal) (bank.Result, bank
 
 func (o oneLessonBank) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The path form /p/agent=NAME may name the agent.
 func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
@@ -142,7 +139,7 @@ func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 
 // In the path of an API that precept knows, precept removes repeated and trailing slashes. In other paths, it removes
 // only the repeated slashes before and after /v1.
-func TestForwardedPathHasNoRepeatedSlashes(t *testing.T) {
+func TestSlashesInForwardedPath(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)
 	for requested, want := range map[string]string{
@@ -163,7 +160,7 @@ func TestForwardedPathHasNoRepeatedSlashes(t *testing.T) {
 		"/v1/files/feedback":                       "/v1/files/feedback",
 		"/v1/feedbacks":                            "/v1/feedbacks",
 		"/v1/messages/m/feedback":                  "/v1/messages/m/feedback",
-		"/v1/lessons":                              "/v1/lessons", // the fixture has no bank
+		"/v1/lessons":                              "/v1/lessons", // without a lesson bank, this path belongs to the upstream
 		"/lessons":                                 "/v1/lessons",
 		"/v1/healthz/x":                            "/v1/healthz/x",
 	} {
@@ -176,9 +173,9 @@ func TestForwardedPathHasNoRepeatedSlashes(t *testing.T) {
 
 func TestRequestToPathWithDoubledSlashGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: fix the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
-		f.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
+		f.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please fix the build"}]}`)
 		if body := string(up.lastRequest(t).body); !strings.Contains(body, "[one]") {
 			t.Errorf("%s: the upstream got %s, want lesson one", path, body)
 		}

@@ -10,18 +10,17 @@ import (
 	"precept/proxy"
 )
 
-// provider has the upstream URL's path, and the request paths.
 type provider struct {
-	name, upstream string
-	requests       map[string]string // path at the provider, by requested path
+	name, upstream string            // upstream is the path in the URL
+	requests       map[string]string // path at the provider by requested path
 }
 
 func providers() []provider {
 	openai := map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/v1/responses": "/v1/responses", "/v1/models": "/v1/models"}
-	below := func(path string) map[string]string {
+	withVersion := func(path string) map[string]string {
 		return map[string]string{"/v1/chat/completions": path + "/chat/completions", "/v1/models": path + "/models"}
 	}
-	bare := func(path string) map[string]string {
+	withoutVersion := func(path string) map[string]string {
 		return map[string]string{"/chat/completions": path + "/chat/completions", "/models": path + "/models"}
 	}
 	return []provider{
@@ -36,27 +35,27 @@ func providers() []provider {
 		}},
 		{"Azure AI Foundry, Messages API", "/anthropic", map[string]string{"/v1/messages": "/anthropic/v1/messages", "/v1/messages/count_tokens": "/anthropic/v1/messages/count_tokens"}},
 		{"OpenRouter", "/api/v1", map[string]string{"/v1/chat/completions": "/api/v1/chat/completions", "/api/v1/chat/completions": "/api/v1/chat/completions", "/v1/messages": "/api/v1/messages", "/api/v1/models": "/api/v1/models", "/v1/api/v1/chat/completions": "/api/v1/chat/completions"}},
-		{"Gemini", "/v1beta/openai", below("/v1beta/openai")},
-		{"Vertex AI", "/v1/projects/p/locations/l/endpoints/openapi", below("/v1/projects/p/locations/l/endpoints/openapi")},
-		{"Bedrock", "/openai/v1", below("/openai/v1")},
-		{"Groq", "/openai/v1", below("/openai/v1")},
-		{"Mistral", "/v1", below("/v1")},
+		{"Gemini", "/v1beta/openai", withVersion("/v1beta/openai")},
+		{"Vertex AI", "/v1/projects/p/locations/l/endpoints/openapi", withVersion("/v1/projects/p/locations/l/endpoints/openapi")},
+		{"Bedrock", "/openai/v1", withVersion("/openai/v1")},
+		{"Groq", "/openai/v1", withVersion("/openai/v1")},
+		{"Mistral", "/v1", withVersion("/v1")},
 		{"DeepSeek", "", map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/chat/completions"}},
 		{"DeepSeek, Messages API", "/anthropic", map[string]string{"/v1/messages": "/anthropic/v1/messages", "/anthropic/v1/messages": "/anthropic/v1/messages"}},
-		{"Fireworks", "/inference/v1", below("/inference/v1")},
-		{"Together, xAI, Cerebras, vLLM, Ollama, LM Studio, LiteLLM", "/v1", below("/v1")},
-		{"Z.ai", "/api/paas/v4", below("/api/paas/v4")},
+		{"Fireworks", "/inference/v1", withVersion("/inference/v1")},
+		{"Together, xAI, Cerebras, vLLM, Ollama, LM Studio, LiteLLM", "/v1", withVersion("/v1")},
+		{"Z.ai", "/api/paas/v4", withVersion("/api/paas/v4")},
 		{"Z.ai, Messages API", "/api/anthropic", map[string]string{"/v1/messages": "/api/anthropic/v1/messages"}},
-		{"Cohere", "/compatibility/v1", below("/compatibility/v1")},
-		{"DashScope", "/compatible-mode/v1", below("/compatible-mode/v1")},
-		{"Volcengine", "/api/v3", below("/api/v3")},
-		{"Cloudflare, any model", "/v1/account/gateway/compat", below("/v1/account/gateway/compat")},
+		{"Cohere", "/compatibility/v1", withVersion("/compatibility/v1")},
+		{"DashScope", "/compatible-mode/v1", withVersion("/compatible-mode/v1")},
+		{"Volcengine", "/api/v3", withVersion("/api/v3")},
+		{"Cloudflare, any model", "/v1/account/gateway/compat", withVersion("/v1/account/gateway/compat")},
 		{"Cloudflare, OpenAI", "/v1/account/gateway/openai", map[string]string{"/v1/responses": "/v1/account/gateway/openai/responses", "/v1/chat/completions": "/v1/account/gateway/openai/chat/completions"}},
 		{"Cloudflare, Anthropic", "/v1/account/gateway/anthropic", map[string]string{"/v1/messages": "/v1/account/gateway/anthropic/v1/messages"}},
 		{"llama.cpp", "", map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/chat/completions", "/v1/messages": "/v1/messages", "/v1/models": "/v1/models"}},
-		{"GitHub Models", "/inference", bare("/inference")},
-		{"Databricks", "/serving-endpoints", bare("/serving-endpoints")},
-		{"Perplexity", "", bare("")},
+		{"GitHub Models", "/inference", withoutVersion("/inference")},
+		{"Databricks", "/serving-endpoints", withoutVersion("/serving-endpoints")},
+		{"Perplexity", "", withoutVersion("")},
 	}
 }
 
@@ -72,14 +71,14 @@ func TestRequestReachesProviderPath(t *testing.T) {
 			})
 			flags := injectAll()
 			flags["upstream"] = up.URL + p.upstream
-			f := newFixture(t, up, t.TempDir(), newBook(t, "one: mend the build"), flags)
+			f := newFixture(t, up, t.TempDir(), newBook(t, "one: fix the build"), flags)
 			for requested, want := range p.requests {
-				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
+				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please fix the build"}]}`
 				inspected := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")
 				if !inspected {
 					method, sent = "GET", ""
 				} else if strings.Contains(requested, "responses") {
-					sent = `{"input":"Please mend the build"}`
+					sent = `{"input":"Please fix the build"}`
 				}
 				f.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
 				if got != want {
@@ -93,7 +92,7 @@ func TestRequestReachesProviderPath(t *testing.T) {
 	}
 }
 
-// precept removes a repeated path only if it is a known base path or API path.
+// precept removes a repetition only if the repeated path is a known base path or API path.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, tc := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},
@@ -104,16 +103,16 @@ func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 		{"https://a/v1/messages/", "/v1/messages", "/v1/messages"},
 		{"https://a/api/v1", "/api/v1/models", "/api/v1/models"},
 		{"https://a/openai", "/openai/deployments/x/chat/completions", "/openai/deployments/x/chat/completions"},
-		{"https://a/api", "/api/models", "/api/api/models"}, // /api is not a known base path, and may be part of the path
+		{"https://a/api", "/api/models", "/api/api/models"}, // /api is not a known base path
 		{"https://a/v1", "/v1/v1beta/x", "/v1/v1beta/x"},
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},
 	} {
-		tg, err := proxy.NewTarget("x", tc.upstream)
+		target, err := proxy.NewTarget("x", tc.upstream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.Resolve(tc.requested, "", false).EscapedPath(); got != tc.want {
+		if got := target.Resolve(tc.requested, "", false).EscapedPath(); got != tc.want {
 			t.Errorf("NewTarget(%q).Resolve(%q): path = %s, want %s", tc.upstream, tc.requested, got, tc.want)
 		}
 	}
@@ -121,14 +120,14 @@ func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 
 func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
-	tg, err := proxy.NewTarget("x", "https://a/inference")
+	target, err := proxy.NewTarget("x", "https://a/inference")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		tg.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
+		target.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
-		t.Errorf("got %d log lines with the remedy, want one with the sent path: %s", n, &log)
+		t.Errorf("got %d log lines with a remedy, want one, with the path at the provider: %s", n, &log)
 	}
 }

@@ -32,10 +32,9 @@ import (
 	"precept/store"
 )
 
-// The number in place of %d makes the request unique.
 const chatRequestFormat = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// newHandler returns a proxy that keeps its store in memory.
+// newHandler returns a proxy that stores nothing. Each flag has the form KEY=VALUE.
 func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -98,14 +97,14 @@ func startPlainProxy(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream is an upstream that writes its responses byte by byte, to send malformed HTTP as well.
+// rawUpstream is an upstream that writes raw bytes, so that a test can send malformed HTTP.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
-	open     atomic.Int64
+	open     atomic.Int64 // open connections
 }
 
-// waitClosed waits until the upstream's last connection is closed, so that the next request opens a new one.
+// waitClosed waits until all connections are closed, so that the next request opens a new connection.
 func (u *rawUpstream) waitClosed(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
@@ -172,14 +171,13 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
-// clientReply is a response as the client saw it.
 type clientReply struct {
-	interim []string
+	interim []string // 1xx responses
 	status  int
 	header  string
 	body    string
 	trailer string
-	end     string // "whole", "cut" (the connection ended in the body), or "none"
+	end     string // "whole", "cut" (the connection ended in the body), or "none" (no response)
 }
 
 func sendRaw(t *testing.T, base, head, body string) clientReply {
@@ -231,12 +229,12 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes the connection on one
-// side and waits until the proxy closes the other.
-func serveReply(wire string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
+// serveReply reads the whole request and then writes response. Without keepOpen, it closes the connection for writing
+// and waits until the proxy closes the connection.
+func serveReply(response string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(c, wire)
+		_, _ = io.WriteString(c, response)
 		if half, ok := c.(interface{ CloseWrite() error }); ok && !keepOpen {
 			_ = half.CloseWrite()
 			_, _ = io.Copy(io.Discard, c)

@@ -20,10 +20,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// A recordedRequest has a real agent's format, with invented content.
+// recordedRequest is a line in testdata/recordings, in a real agent's format, with invented content.
 type recordedRequest struct {
-	// Kind is main (the list extends the previous one), edited (the list was edited before the new part), replaced (a
-	// compaction), delta (new items only), or side.
+	// Kind is main (the message list extends the previous one), edited (earlier messages changed), replaced (a
+	// compaction), delta (only new items), or side (a request outside the conversation).
 	Kind   string
 	Method string
 	Path   string
@@ -59,8 +59,8 @@ func readRecording(t *testing.T, path string) []recordedRequest {
 	return all
 }
 
-// The lesson and the loop warning occur once, and side requests stay unchanged. A second run of each recording restarts
-// the proxy halfway.
+// The lesson and the loop warning occur once, and side requests (such as one for a title) stay unchanged. A second run
+// of each recording restarts the proxy halfway.
 func TestRecordedAgentHasOneSession(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -79,8 +79,8 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 
 // replayer sends a recorded conversation through a proxy, and checks each request at the upstream.
 type replayer struct {
-	restartAt int // request before which the proxy restarts; -1 means never
-	session   string
+	restartAt int    // request before which the proxy restarts; -1 means never
+	session   string // session name in the first response
 	previous  string // previous turn's messages
 	turns     int
 	dir       string // proxy's data directory
@@ -130,8 +130,8 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	f.stop()
 }
 
-// The stored verdicts say which tool results in an exchange are errors.
-func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
+// A stored exchange lists the results that are errors. Without this list, sample.Build classifies the results again.
+func TestResultJudgementsGiveSameSamples(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,27 +141,27 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 		for _, path := range paths {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl"), func(t *testing.T) {
 				t.Parallel()
-				p := &replayer{restartAt: -1}
-				p.replay(t, readRecording(t, path))
-				for _, stored := range p.storedExchanges(t) {
-					withoutVerdicts := slices.Clone(stored)
-					for i := range withoutVerdicts {
-						if v := withoutVerdicts[i].ResultJudgements; v != nil {
+				r := &replayer{restartAt: -1}
+				r.replay(t, readRecording(t, path))
+				for _, stored := range r.storedExchanges(t) {
+					withoutJudgements := slices.Clone(stored)
+					for i := range withoutJudgements {
+						if v := withoutJudgements[i].ResultJudgements; v != nil {
 							storedResults.Add(int64(v.Results))
 							failed.Add(int64(len(v.Failed)))
 						}
-						withoutVerdicts[i].ResultJudgements = nil
+						withoutJudgements[i].ResultJudgements = nil
 					}
-					got, want := buildSamples(stored), buildSamples(withoutVerdicts)
+					got, want := buildSamples(stored), buildSamples(withoutJudgements)
 					if !reflect.DeepEqual(got, want) {
-						t.Errorf("samples from stored verdicts:\n%v\nwant, as reclassified:\n%v", got, want)
+						t.Errorf("samples with ResultJudgements:\n%v\nwant the samples without ResultJudgements:\n%v", got, want)
 					}
 				}
 			})
 		}
 	})
 	if storedResults.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("got verdicts on %d results, %d of them errors, want at least 20 and 5", storedResults.Load(), failed.Load())
+		t.Errorf("got stored judgements on %d results, %d of them errors, want at least 20 and 5", storedResults.Load(), failed.Load())
 	}
 }
 
@@ -190,7 +190,6 @@ func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	return all
 }
 
-// buildSamples classifies the results without a stored verdict.
 func buildSamples(list []sample.Exchange) []sample.Sample {
 	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
@@ -217,7 +216,7 @@ func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session,
 	if rec.Loop {
 		loops = 1
 	}
-	if r.turns++; rec.Kind == "delta" && r.turns > 1 { // the provider's history has the lesson
+	if r.turns++; rec.Kind == "delta" && r.turns > 1 { // the history at the provider already contains the lesson
 		lessons = 0
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
@@ -240,7 +239,7 @@ func withoutBlocks(t *testing.T, body string) string {
 			}
 			n := strings.Index(body[i:], marks[1])
 			if n < 0 {
-				t.Fatalf("block has no end %q: %s", marks[1], body[i:])
+				t.Fatalf("inserted text has no end line %q: %s", marks[1], body[i:])
 			}
 			body = body[:i] + body[i+n+len(marks[1]):]
 		}

@@ -34,8 +34,7 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the names of upstreams that got a request, joined by "+". The map before holds the earlier
-// request counts.
+// newlyUsedUpstreams returns the upstreams that got a request since before, joined by "+", and updates before.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -47,8 +46,8 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 	return strings.Join(names, "+")
 }
 
-// Requests to the Messages API and from Messages clients go to anthropic, and all others to openai.
-func TestDefaultRoutesFollowTheDialect(t *testing.T) {
+// Requests to the Messages API and requests with Anthropic-Version go to anthropic, all other requests to openai.
+func TestDefaultRoutesFollowAPI(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, nil)
 	before := map[string]int{}
@@ -124,7 +123,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// hostSpellings returns spellings of this host's addresses.
+// hostSpellings returns different spellings of the loopback address with a port.
 func hostSpellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -133,7 +132,7 @@ func hostSpellings(port string) []string {
 	return out
 }
 
-// Headers, query, body, path and redirects have no effect on the address.
+// A client tries to reach an internal server through headers, the query, the body, the path and redirects.
 func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	var connections atomic.Int64
 	internal := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -168,7 +167,7 @@ func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 			"POST http://" + host + chatPath, "POST //" + host + chatPath, "POST /http://" + host + chatPath, "POST /p/upstream=" + host + chatPath, "POST /p/upstream=http:%2F%2F" + strings.ReplaceAll(host, "/", "%2F") + chatPath,
 			"POST /v1/..//" + host + "/chat/completions", "POST /@" + host + chatPath, "POST /%2f%2f" + host + chatPath, "POST /\\" + host + chatPath, "GET http://" + host + "/", "CONNECT " + host, "POST " + chatPath,
 		} {
-			rawRequest(t, f.url, line, strings.TrimPrefix(host, "x@"))
+			sendRawRequest(t, f.url, line, strings.TrimPrefix(host, "x@"))
 		}
 	}
 	if n := connections.Load(); n != 0 {
@@ -184,7 +183,7 @@ func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	}
 }
 
-func rawRequest(t *testing.T, base, line, host string) {
+func sendRawRequest(t *testing.T, base, line, host string) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -195,7 +194,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-func TestErrorsUseTheRequestedAPIFormat(t *testing.T) {
+func TestErrorsHaveFormatOfRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
@@ -234,20 +233,20 @@ func TestErrorsUseTheRequestedAPIFormat(t *testing.T) {
 	checkErrorFormat(t, "/v1/feedback", b)
 }
 
-func TestPathAndHeaderDetermineTheAPI(t *testing.T) {
+func TestDetectAPI(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.NoDialect, "/v1/threads/t/messages/m": wire.NoDialect, "/v1/models": wire.NoDialect, "/": wire.NoDialect, "": wire.NoDialect, "/v1/xmessages": wire.NoDialect,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
 		if got := proxy.DetectAPI(path, nil); got != want {
-			t.Errorf("APIOf(%q) = %s, want %s", path, got, want)
+			t.Errorf("DetectAPI(%q) = %s, want %s", path, got, want)
 		}
 	}
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
 		if got := proxy.DetectAPI(path, h); got != want {
-			t.Errorf("with Anthropic-Version: APIOf(%q) = %s, want %s", path, got, want)
+			t.Errorf("with Anthropic-Version: DetectAPI(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

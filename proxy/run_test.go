@@ -13,15 +13,14 @@ import (
 	"precept/internal/session"
 )
 
-// countingModel returns a model that counts requests in n.
+// countingModel returns a model that replies with a tool call and counts the requests in n.
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
-		_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", uint64(*n)*0x9e3779b97f4a7c15)))
+		_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(*n), randomCallID(int64(*n))))
 	}
 }
 
-// agentConversation is the next chat request from an agent with a system prompt, tools and a history.
 type agentConversation struct {
 	system string
 	tools  []string
@@ -38,7 +37,7 @@ func (c *agentConversation) body() string {
 }
 
 func (c *agentConversation) addCall(n int, args, output string) {
-	id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
+	id := randomCallID(int64(n))
 	c.list = append(c.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
@@ -61,11 +60,11 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// The sub-agent keeps a separate session after a restart. Side requests under the parent's name are recognized.
-func TestSubAgentWithParentSessionNameSharesUnit(t *testing.T) {
+// The sub-agent gets a separate session in the parent's unit, also after a restart.
+func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
-	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
+	dir, book, flags := t.TempDir(), newBook(t, "one: fix the build", "two: find the parser"), injectAll()
 	flags["debug_headers"] = "true"
 	f := newFixture(t, up, dir, book, flags)
 	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
@@ -77,7 +76,7 @@ func TestSubAgentWithParentSessionNameSharesUnit(t *testing.T) {
 		}
 		return res.Header.Get("Precept-Skip"), string(up.lastRequest(t).body)
 	}
-	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
+	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please fix the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
 		t.Fatalf("parent's first turn: the upstream got %s, want [one] exactly once", sent)
@@ -121,6 +120,7 @@ func TestSubAgentWithParentSessionNameSharesUnit(t *testing.T) {
 	}
 }
 
+// Even a hostile name identifies the same run in a header, in the path and in feedback.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -175,7 +175,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	}
 }
 
-// Two runs stay separate for equal session names, for a continued conversation and for a retry.
+// Equal session names, a continued conversation or a retry in a different run start a new session.
 func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +223,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// A stored run has the picks (lessons chosen for a session) of the members that did not opt out.
+// A run is stored with the lessons of the members that did not opt out.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -260,8 +260,8 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	}
 }
 
-// The upstream accepts only the member's request without lessons. precept notes the refusal in the run's record, and
-// the other members still get lessons.
+// The upstream refuses the first member's request with a lesson. precept notes the refusal in the run's record, but
+// other members still get lessons.
 func TestRefusedMemberRequestMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -299,36 +299,36 @@ func TestConcurrentAgentsInRunShareAssignment(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	outcomes := map[string]map[string]bool{} // each outcome is "given" or "withheld"
-	for g := range 12 {
+	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson
+	for agent := range 12 {
 		all.Go(func() {
-			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
-			if g%3 > 0 { // these are one named session's sub-agents
+			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", agent%2)}}
+			if agent%3 > 0 { // sub-agents of one named session
 				h.Set("Precept-Session", "lead")
 			}
-			c := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
+			c := &agentConversation{system: fmt.Sprint("You are agent ", agent), tools: []string{fmt.Sprint("tool", agent)}}
 			for turn := range 6 {
-				c.list = append(c.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
+				c.list = append(c.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", agent, (agent+turn)%12, (agent+2*turn)%12)})
 				res, answer := f.send(t, "POST", chatPath, h, c.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", g, turn, res.Status, answer)
+					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", agent, turn, res.Status, answer)
 					return
 				}
 				c.list = append(c.list, reply.Choices[0].Message)
 				mu.Lock()
-				for field, arm := range map[string]string{"Precept-Lessons": "given", "Precept-Withheld": "withheld"} {
+				for field, outcome := range map[string]string{"Precept-Lessons": "given", "Precept-Withheld": "withheld"} {
 					for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
-						if key := fmt.Sprint(g%2, slug); slug != "" {
+						if key := fmt.Sprint(agent%2, slug); slug != "" {
 							if outcomes[key] == nil {
 								outcomes[key] = map[string]bool{}
 							}
-							outcomes[key][arm] = true
+							outcomes[key][outcome] = true
 						}
 					}
 				}
 				mu.Unlock()
-				body, _ := json.Marshal(obj{"run_id": fmt.Sprint("run-", g%2), "type": "score", "score": 0.5, "rater": fmt.Sprint(g)})
+				body, _ := json.Marshal(obj{"run_id": fmt.Sprint("run-", agent%2), "type": "score", "score": 0.5, "rater": fmt.Sprint(agent)})
 				f.send(t, "POST", "/v1/feedback", h, string(body))
 			}
 		})

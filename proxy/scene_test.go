@@ -20,7 +20,7 @@ type scene struct {
 	sent    []json.RawMessage // messages in the last request at the upstream
 }
 
-// newScene starts a scene in which lessons are always injected. The map extra holds further settings.
+// newScene starts a proxy that always injects matching lessons. extra holds further settings.
 func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}
@@ -34,7 +34,8 @@ func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	return s
 }
 
-// ask sends the messages and returns the list at the upstream.
+// ask sends a chat request with the messages in list and further body members, and returns the messages at the
+// upstream.
 func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	s.t.Helper()
 	s.reply = reply
@@ -91,7 +92,7 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// checkText fails the test unless exactly the items in want contain the text.
+// checkText checks that exactly the messages with the indices in want contain the text.
 func (s *scene) checkText(name string, list []string, text string, want ...int) {
 	s.t.Helper()
 	var got []int
@@ -101,7 +102,7 @@ func (s *scene) checkText(name string, list []string, text string, want ...int) 
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		s.t.Errorf("%s: items with %s = %v, want %v; list: %s", name, text, got, want, list)
+		s.t.Errorf("%s: messages with %s = %v, want %v; all messages: %s", name, text, got, want, list)
 	}
 }
 
@@ -109,18 +110,19 @@ func (s *scene) checkPrefix(name string, previous, current []string) {
 	s.t.Helper()
 	for i, m := range previous {
 		if i >= len(current) || current[i] != m {
-			s.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, current, i, m)
+			s.t.Errorf("%s: messages:\n%s\nwant message %d to equal the previous request's message:\n%s", name, current, i, m)
 			return
 		}
 	}
 }
 
-// The client's last message is the start of the answer. In the next turn, the client may join this start and the reply.
+// The client's last message is the start of the model's answer. In the next turn, some clients send this start and the
+// reply as one message.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
-		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
-			first := []obj{newMessage("user", "Please mend the build"), newMessage("assistant", `{"plan": `)}
+		t.Run(fmt.Sprint("merged=", merged), func(t *testing.T) {
+			s := newScene(t, []string{"one: fix the build", "two: the parser"}, nil)
+			first := []obj{newMessage("user", "Please fix the build"), newMessage("assistant", `{"plan": `)}
 			firstList := s.ask(chatReply("c1", `"look at the log"}`), first)
 			s.checkText("first turn", firstList, "[one]", 0)
 			name, answer := s.session, `"look at the log"}`
@@ -140,8 +142,8 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 
 // In the first request, a tool call and its result follow the task.
 func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
-	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
-	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
+	s := newScene(t, []string{"one: fix the build", "two: shown before"}, nil)
+	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please fix the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
 	firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 	s.checkText("first turn", firstList, "[one]", 5)
 	s.checkText("first turn", firstList, "[two]")
@@ -153,19 +155,19 @@ func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
-	// The user message in an example before the last user message is not matched.
-	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
+	// Messages before the last user message can belong to an example, so precept does not match them.
+	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please fix the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
 	s.checkText("request with an example conversation", exampleList, "[one]")
 }
 
 // The framework smolagents inserts a plan and a further user message after the task.
 func TestTaskBeforePlanIsMatched(t *testing.T) {
-	s := newScene(t, []string{"one: mend the build"}, nil)
+	s := newScene(t, []string{"one: fix the build"}, nil)
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
 	}
 	plan := "Here are the facts I know and the plan of action that I will follow to solve the task:\n```\n1. Look at the log of the build.\n```"
-	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease mend the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
+	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease fix the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
 	firstList := s.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
 	s.checkText("after the plan", firstList, "[one]", 3)
 	name := s.session
@@ -177,11 +179,11 @@ func TestTaskBeforePlanIsMatched(t *testing.T) {
 }
 
 // Only the system prompt contains the task.
-func TestMatchSystemSettingEnablesMatchesInSystemPrompt(t *testing.T) {
-	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
+func TestMatchSystemSetting(t *testing.T) {
+	list := []obj{newMessage("system", "You are a builder. Your task: fix the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(setting, func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
+			s := newScene(t, []string{"one: fix the build"}, map[string]string{"match.system": setting})
 			s.path = "/p/agent=crew-a/v1/chat/completions"
 			firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 			s.checkText("first turn", firstList, "[one]", want...)
@@ -189,19 +191,19 @@ func TestMatchSystemSettingEnablesMatchesInSystemPrompt(t *testing.T) {
 			s.checkPrefix("second turn", firstList, secondList)
 		})
 	}
-	s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
-	firstList := s.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	s.checkText("only a system prompt", firstList, "[one]", 0)
-	secondList := s.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
-	s.checkPrefix("only a system prompt", firstList, secondList)
+	s := newScene(t, []string{"one: fix the build"}, map[string]string{"match.system": "true"})
+	firstList := s.ask(chatReply("c1", "I begin to fix the build of the shop, and tell you of each step that I take."), list[:1])
+	s.checkText("only a system prompt, first turn", firstList, "[one]", 0)
+	secondList := s.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to fix the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
+	s.checkPrefix("only a system prompt, second turn", firstList, secondList)
 }
 
-// Some model servers send tool calls without ids.
+// Some model servers send tool calls without ids, and some agents then invent an id for each call.
 func TestCallsWithoutIDsKeepSession(t *testing.T) {
 	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} {
-		t.Run("ids "+agentID, func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
-			list := []obj{newMessage("system", "S"), newMessage("user", "Please mend the build")}
+		t.Run(fmt.Sprintf("agent's ids %q", agentID), func(t *testing.T) {
+			s := newScene(t, []string{"one: fix the build", "two: no such module"}, nil)
+			list := []obj{newMessage("system", "S"), newMessage("user", "Please fix the build")}
 			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
 			var before []string
 			name := ""
@@ -220,23 +222,24 @@ func TestCallsWithoutIDsKeepSession(t *testing.T) {
 				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), toolResult(id, "Error: no such module: shop\nexit code 1"))
 			}
 			s.checkText("last turn", before, "[two]", 3)
-			s.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // two more equal results cause the second
+			s.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // two more equal results cause the second warning
 		})
 	}
 }
 
-// A program may rewrite the first message with retrieved documents in every turn.
+// Some programs insert retrieved documents into the first message of each request. Texts or calls from earlier replies
+// identify the session.
 func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
 	}
 	for _, identity := range []string{"text", "calls"} {
 		t.Run(identity, func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build", "two: question 3"}, nil)
+			s := newScene(t, []string{"one: fix the build", "two: question 3"}, nil)
 			var rest []obj
 			name := ""
 			for i := range 5 {
-				first := newMessage("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
+				first := newMessage("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease fix the build.", i))
 				reply := chatReply("c", answerText(i))
 				if identity == "calls" {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")

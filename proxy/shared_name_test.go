@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The provider's conversation object already contains the lesson, and the API appends the repeated words to it.
-func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
+// The provider's conversation object contains the lesson, so a repeated message gets no second lesson.
+func TestConversationObjectKeepsSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())
 	for _, input := range []string{`"hello"`, `"continue"`, `"continue"`, `[{"role":"user","content":"ok"}]`, `[{"role":"user","content":"ok"}]`} {
@@ -28,9 +28,10 @@ func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	}
 }
 
-func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
+// Some applications send one prompt_cache_key in all conversations.
+func TestSharedCacheKeyKeepsSessionsSeparate(t *testing.T) {
 	up := newUpstream(t, newModel(t))
-	dir, book := t.TempDir(), newBook(t, "one: mend the build")
+	dir, book := t.TempDir(), newBook(t, "one: fix the build")
 	f := newFixture(t, up, dir, book, injectAll())
 	sessionNames := func(from int) map[string]bool {
 		var mu sync.Mutex
@@ -38,7 +39,7 @@ func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 		out := map[string]bool{}
 		for i := range 20 {
 			wg.Go(func() {
-				body := fmt.Sprintf(`{"prompt_cache_key":"my-app","messages":[{"role":"system","content":"You build."},{"role":"user","content":"Please mend the build %d"}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, from+i)
+				body := fmt.Sprintf(`{"prompt_cache_key":"my-app","messages":[{"role":"system","content":"You build."},{"role":"user","content":"Please fix the build %d"}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, from+i)
 				res, _ := f.send(t, "POST", chatPath, nil, body)
 				mu.Lock()
 				defer mu.Unlock()
@@ -57,7 +58,7 @@ func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 		t.Errorf("20 conversations after a restart: got %d sessions %v, want 20 without my-app", len(got), got)
 	}
 	sendEqual := func() string {
-		res, _ := f.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please mend the build"}]}`)
+		res, _ := f.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please fix the build"}]}`)
 		return res.Header.Get("Precept-Session")
 	}
 	if first, second := sendEqual(), sendEqual(); first != "another" || second == first {

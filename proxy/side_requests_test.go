@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The side requests quote this conversation.
+// The side requests (agent housekeeping) in this file quote this conversation.
 const (
-	quotedTask   = "Please mend the failing parser test."
+	quotedTask   = "Please fix the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideRequests returns side requests that do not state their purpose in a phrase that precept knows.
+// sideRequests returns side requests that precept can recognize only by the quotation.
 func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -41,19 +41,19 @@ func sideRequests() map[string][]obj {
 			{"role": "system", "content": "You are a long-term store manager."},
 			{"role": "user", "content": "<conversation>\n" + buffer + "\n</conversation>\n\nEnrich, prune, and organize."},
 		},
-		"judge": {
+		"judge of the answer": {
 			{"role": "user", "content": "You are an expert data labeler.\n\n<input>\n" + quotedTask + "\n</input>\n\n<output>\n" + quotedAnswer + "\n</output>"},
 		},
-		"request with a tool result, before the answer": {
+		"task and tool result, no answer yet": {
 			{"role": "system", "content": "You keep what matters."},
 			{"role": "user", "content": "Task: " + quotedTask + "\nObservation: " + quotedResult},
 		},
 	}
 }
 
-// sendConversation returns the first turn's session name. With tools, it also checks that the second turn has the same
-// session.
-func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
+// sendConversation sends two turns, and returns the first turn's session name. With tools, the second turn must have
+// the same session.
+func sendConversation(t *testing.T, f *fixture, header http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	sendList := func() string {
@@ -62,7 +62,7 @@ func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 			body["tools"] = []obj{{"type": "function", "function": obj{"name": "bash"}}}
 		}
 		b, _ := json.Marshal(body)
-		res, _ := f.send(t, "POST", chatPath, key, string(b))
+		res, _ := f.send(t, "POST", chatPath, header, string(b))
 		if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
 			t.Fatalf("quoted conversation: the upstream got %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
 		}
@@ -95,13 +95,13 @@ func newAnsweringUpstream(t *testing.T) *upstream {
 }
 
 func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
-	for name, call := range sideRequests() {
+	for name, messages := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
 			sendConversation(t, f, bearerHeader("k"), true)
-			b, _ := json.Marshal(obj{"messages": call})
+			b, _ := json.Marshal(obj{"messages": messages})
 			for range 2 { // a framework repeats the request after each turn
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
@@ -118,24 +118,23 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// Frameworks ask for JSON or for a call that stores facts. A further side request may quote only the reply to the
-// previous side request.
-func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
+// Frameworks ask for JSON or for a call that stores facts. A second side request can quote only the reply to the first.
+func TestSideRequestsForJSONOrCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
 	object := obj{"response_format": obj{"type": "json_object"}}
 	fact := "A comma was missing in the parser test of this project"
-	for name, calls := range map[string][]obj{
-		"langmem, manager":              {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
-		"langmem, summary":              {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
-		"judge for the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
-		"guard for the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
-		"mem0 1, both calls": {
+	for name, requests := range map[string][]obj{
+		"langmem, memory manager":     {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
+		"langmem, summary":            {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
+		"judge of the answer, JSON":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
+		"guard of the question, JSON": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
+		"mem0 1, two requests": {
 			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": object["response_format"]},
 			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": object["response_format"]},
 		},
-		"optimizer, both calls": {
+		"prompt optimizer, two requests": {
 			{"messages": user("Review:\n" + buffer), "tools": memory},
 			{"messages": user("Rewrite the prompt of the parser test for these reasons:\n" + fact), "tools": memory, "tool_choice": obj{"type": "function", "function": obj{"name": "Memory"}}},
 		},
@@ -150,19 +149,19 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, chatReply("c9", `{\"facts\":[\"`+fact+`\"]}`))
 			}
-			for i, call := range calls {
-				b, _ := json.Marshal(call)
+			for i, request := range requests {
+				b, _ := json.Marshal(request)
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("call %d: Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
+					t.Errorf("side request %d: Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
 				}
 			}
 		})
 	}
 }
 
-// A memory library quotes the dialogue in a side request.
-func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
+// The quoted conversation has no tools.
+func TestSideRequestAboutPlainChatIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
@@ -174,6 +173,7 @@ func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	}
 }
 
+// A framework asks for a summary in a side request, and then replaces the history with the summary.
 func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 	up := newAnsweringUpstream(t)
 	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
@@ -183,10 +183,10 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 		return res.Header.Get("Precept-Session")
 	}
-	const summary = "The failing parser test of the project is to be mended, and a comma seems to be missing somewhere in it."
+	const summary = "The failing parser test of the project is to be fixed, and a comma seems to be missing somewhere in it."
 	tools := []obj{{"type": "function", "function": obj{"name": "bash"}}}
 	summarized := func(summary string) obj {
-		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + summary}, {"role": "user", "content": "And now mend the other one."}}}
+		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + summary}, {"role": "user", "content": "And now fix the other one."}}}
 	}
 	up.reply = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -201,7 +201,7 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 	}
 }
 
-// After the restart, precept recognizes side requests from the next turn on, even about earlier turns.
+// After a restart, precept knows the conversation again once the agent sends the next turn.
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -226,17 +226,17 @@ func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 }
 
 func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
-	judge := sideRequests()["judge"]
+	judge := sideRequests()["judge of the answer"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	system := func(text string, list []obj) []obj {
 		return append([]obj{{"role": "system", "content": text}}, list...)
 	}
 	for name, tc := range map[string]struct {
-		chat  bool // the conversation has no tools
-		key   string
-		head  http.Header
-		list  []obj
-		tools bool // whether the request has tools
+		chat   bool // the quoted conversation has no tools
+		key    string
+		header http.Header
+		list   []obj // messages
+		tools  bool  // the request has tools
 	}{
 		"different credential":       {key: "other", list: judge},
 		"same system prompt":         {key: "k", list: system("You build things.", judge)},
@@ -246,7 +246,7 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 		"tools and a short task":     {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
 		"quoted chat without tools":  {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
 		"quotes the task twice":      {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
-		"separate session name":      {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"separate session name":      {key: "k", list: judge, header: http.Header{"Precept-Session": {"a judge that learns"}}},
 		"different application user": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,9 +259,9 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}
 			}
 			b, _ := json.Marshal(body)
-			head := bearerHeader(tc.key)
-			maps.Copy(head, tc.head)
-			res, _ := f.send(t, "POST", chatPath, head, string(b))
+			header := bearerHeader(tc.key)
+			maps.Copy(header, tc.header)
+			res, _ := f.send(t, "POST", chatPath, header, string(b))
 			if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
 				t.Errorf("the upstream got %s (Precept-Skip %q), want lesson one exactly once", got, res.Header.Get("Precept-Skip"))
 			}

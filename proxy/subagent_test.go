@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// precept recognises the calling session by a tool call that contains the sub-agent's task. A unit is a set of sessions
-// with the same random choices. If two sessions made such a call, or if the session opted out, the sub-agent does not
-// share the unit.
+// A sub-agent gets the same random choices as the calling session, so both belong to one unit. precept finds the
+// calling session by a tool call that contains the sub-agent's task. If two sessions made such a call, or if the
+// calling session opted out, the sub-agent shares no unit.
 func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 		}
 		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": question})
 		quoted, _ := json.Marshal(string(args))
-		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, uint64(n)*0x9e3779b97f4a7c15, quoted)
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, randomCallID(int64(n)), quoted)
 	})
 	f := newFixture(t, up, "", newBook(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	send := func(system, text string, h http.Header) (ses *session.Record, lessons string) {
@@ -47,7 +47,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 		t.Fatalf("session %q is not in memory", name)
 		return nil, ""
 	}
-	outcomes := map[string]int{} // caller count by injected and withheld lessons
+	outcomes := map[string]int{} // calling sessions by injected and withheld lessons
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)

@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// bearerHeader returns a header with a key, and with further headers given as pairs of a name and a value.
+// bearerHeader returns headers with the key, and with further headers given as pairs of a name and a value.
 func bearerHeader(key string, pairs ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -31,7 +31,7 @@ func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn works like storedExchanges, for a name from a different source, such as an agent's header.
+// storedExchangesIn works like storedExchanges, for a session name from a different source, such as an agent's header.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -55,8 +55,7 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name s
 	return out
 }
 
-// sequentialCallsModel uses the number of messages as the call id, so all clients get the same sequential ids, as from
-// some model servers.
+// sequentialCallsModel is a model with the same sequential call ids for all clients. The id is the number of messages.
 func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -64,7 +63,7 @@ func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// The sessions of clients with different keys stay separate even if the clients send equal call ids.
+// In one tenant, sessions of clients with different keys stay separate, even if the clients send equal call ids.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, nil)
@@ -112,10 +111,10 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 
 	requestID := res.Header.Get("Precept-Request-Id")
-	for _, subject := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
+	for _, idMember := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
-			if status := postApproval(t, f, bearerHeader(key), subject); status != want {
-				t.Errorf("feedback with %s by %s: status = %s, want %s", key, subject, status, want)
+			if status := postApproval(t, f, bearerHeader(key), idMember); status != want {
+				t.Errorf("feedback by key %s with %s: status = %s, want %s", key, idMember, status, want)
 			}
 		}
 	}
@@ -141,19 +140,18 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval posts an approval for the session named by the JSON member subject, such as "session_id":"build".
-func postApproval(t *testing.T, f *fixture, h http.Header, subject string) string {
+// postApproval posts an approval, and returns the status: "joined" if the session is known, otherwise "parked".
+func postApproval(t *testing.T, f *fixture, h http.Header, idMember string) string {
 	t.Helper()
-	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+subject+`,"source":"user","type":"approval"}`)
+	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+idMember+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
 	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback by %s: got status %d, body %s, want 202", subject, res.StatusCode, body)
+		t.Fatalf("feedback with %s: got status %d, body %s, want 202", idMember, res.StatusCode, body)
 	}
 	return a.Status
 }
 
-// Fifty tenants use the same names, call ids and texts. Only the canary, a text in the messages, differs between
-// tenants.
+// Fifty tenants use the same session names, call ids and texts, except for the canary, a word with the tenant's number.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -180,7 +178,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		ownCanaries := strings.Count(string(s.body), "canary-"+key+"-")
 		if all := strings.Count(string(s.body), "canary-"); ownCanaries == 0 || ownCanaries != all {
-			t.Errorf("request with key %s contains %d canaries, %d with this key, want at least one and no other", key, all, ownCanaries)
+			t.Errorf("request with key %s contains %d canaries, %d of them from this key, want at least one, all from this key", key, all, ownCanaries)
 		}
 	}
 	got := storedExchanges(t, f, "build")

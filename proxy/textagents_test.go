@@ -2,22 +2,21 @@ package proxy_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// textAgent is an agent that writes calls and results as text, without tools in the request.
+// textAgent is an agent that sends no tools. Calls and results are text in the messages.
 type textAgent struct {
 	name   string
 	task   string
-	answer func(step int) string                           // model's answer with the call
-	turn   func(step int, answerText, result string) []obj // messages to append
-	result func(step int) string
-	list   func(task string, answers, results []string) []obj // all messages in a rewritten list
+	answer func(step int) string                              // model's answer, with a call
+	result func(step int) string                              // call's result
+	turn   func(step int, answerText, result string) []obj    // messages that the agent appends after a step
+	list   func(task string, answers, results []string) []obj // all messages, if the agent rewrites earlier messages
 }
 
-// textAgents returns agents with the same failing call in steps 0, 2 and 3. Step 1 has a different call.
+// textAgents returns agents that repeat a failing call in steps 0, 2 and 3. Step 1 has a different, successful call.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -34,17 +33,17 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent with the command format ask and the result format result. In step 1, the result has the
-	// text passed instead of failed.
-	newAgent := func(name, ask, result, failed, passed string) textAgent {
+	// newAgent returns an agent that writes calls in callFormat and results in resultFormat. In step 1, passed replaces
+	// the text failed in the result.
+	newAgent := func(name, callFormat, resultFormat, failed, passed string) textAgent {
 		return textAgent{
-			name: name, task: "Please mend the build",
-			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(ask, command(i)) },
+			name: name, task: "Please fix the build",
+			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(callFormat, command(i)) },
 			result: func(i int) string {
 				if i == 1 {
-					return strings.Replace(fmt.Sprintf(result, "shop: shop.c"), failed, passed, 1)
+					return strings.Replace(fmt.Sprintf(resultFormat, "shop: shop.c"), failed, passed, 1)
 				}
-				return fmt.Sprintf(result, "Error: no such module: shop")
+				return fmt.Sprintf(resultFormat, "Error: no such module: shop")
 			},
 			turn: func(_ int, answerText, result string) []obj {
 				return []obj{newMessage("assistant", answerText), newMessage("user", result)}
@@ -63,7 +62,7 @@ func textAgents() []textAgent {
 		newAgent("agent with tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
 		newAgent("numbered ReAct", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
 		{
-			name: "smolagents", task: "New task:\nPlease mend the build",
+			name: "smolagents", task: "New task:\nPlease fix the build",
 			answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
 			result: func(i int) string {
 				if i == 1 {
@@ -77,7 +76,7 @@ func textAgents() []textAgent {
 			},
 		},
 		{
-			name: "mini-swe-agent", task: "Please solve this issue: Please mend the build\n\nYou can execute bash commands.",
+			name: "mini-swe-agent", task: "Please solve this issue: Please fix the build\n\nYou can execute bash commands.",
 			answer: func(i int) string {
 				return fmt.Sprintf("THOUGHT: step %d.\n\n```mswea_bash_command\n%s\n```", i, command(i))
 			},
@@ -92,7 +91,7 @@ func textAgents() []textAgent {
 			},
 		},
 		{
-			name: "ReAct", task: "Please mend the build",
+			name: "ReAct", task: "Please fix the build",
 			answer: func(i int) string {
 				if i == 1 {
 					return "Thought: I look.\nAction: read_file\nAction Input: {\"path\": \"Makefile\"}"
@@ -110,7 +109,7 @@ func textAgents() []textAgent {
 			},
 		},
 		{
-			name: "aider", task: "Please mend the build",
+			name: "aider", task: "Please fix the build",
 			answer: func(i int) string {
 				edit := "shop.c\n```c\n<<<<<<< SEARCH\nint add();\n=======\nint add(void);\n>>>>>>> REPLACE\n```"
 				if i == 1 {
@@ -139,11 +138,11 @@ func textAgents() []textAgent {
 	}
 }
 
-// Each list extends the previous list, unless the agent rewrites lists.
+// Each step's messages at the upstream begin with the previous step's messages, unless the agent rewrites messages.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			s := newScene(t, []string{"one: fix the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", a.task)}
 			var previous, answers, results []string
 			session := ""
@@ -177,11 +176,11 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	}
 }
 
-// dspy's ReAct agent writes all earlier steps into one message.
+// dspy's ReAct agent writes all earlier steps (the trajectory) into one message.
 func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
-	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+	s := newScene(t, []string{"one: fix the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
-	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
+	head := "[[ ## question ## ]]\nPlease fix the build\n\n[[ ## trajectory ## ]]\n"
 	trajectory, previous, session := "", "", ""
 	for i := range 5 {
 		tool, args, result := "build", `{"target": "shop"}`, "Execution error in build: \nValueError: no such module: shop"
@@ -193,11 +192,11 @@ func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 		if session != "" && s.session != session {
 			t.Errorf("step %d: session = %q, want %q", i, s.session, session)
 		}
-		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
+		withoutTail, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, previous) {
 			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, previous)
 		}
-		previous, session = kept, s.session
+		previous, session = withoutTail, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, text); n != want {
 				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -213,18 +212,18 @@ func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations
-// (the results in this message).
+// The oldest agents send one growing message from a template. Lessons and warnings are inserted before the
+// observations, which are the tool results in this message.
 func TestScratchpadAgentHasOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
-			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what result\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
+			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what result\n\nBegin!\n\nQuestion: Please fix the build\nThought:" + strings.Join(steps, "")
 		},
 		"JSON actions": func(steps []string) string {
 			if len(steps) == 0 {
-				return "Please mend the build\n\n\n (reminder to respond with an object)"
+				return "Please fix the build\n\n\n (reminder to respond with an object)"
 			}
-			return "Please mend the build\n\nThis was your previous work:\nThought:" + strings.Join(steps, "") + "\n (reminder to respond with an object)"
+			return "Please fix the build\n\nThis was your previous work:\nThought:" + strings.Join(steps, "") + "\n (reminder to respond with an object)"
 		},
 	}
 	answers := map[string]string{
@@ -232,7 +231,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 	}
 	for name, render := range templates {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			s := newScene(t, []string{"one: fix the build", "two: no such module"}, nil)
 			var steps []string
 			session, before := "", ""
 			for i := range 5 {
@@ -245,18 +244,18 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 				if session != "" && s.session != session {
 					t.Errorf("step %d: session = %q, want %q", i, s.session, session)
 				}
-				kept, _, _ := strings.Cut(got, `\n (reminder`)
+				withoutReminder, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
 					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, before)
 				}
-				session, before = s.session, strings.TrimSuffix(kept, `","role":"user"}`)
+				session, before = s.session, strings.TrimSuffix(withoutReminder, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(got, text); n != want {
 						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {
-					t.Errorf("step %d: message = %s, want each block at the top of an observation", i, got)
+					t.Errorf("step %d: message = %s, want each block at the start of an observation", i, got)
 				}
 				steps = append(steps, answer+"\nObservation: "+result+"\nThought: ")
 			}
@@ -267,17 +266,18 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 func TestConversationsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
-		"user pastes the error":     {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},
-		"user quotes a result tag":  {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>")},
-		"aider runs the test twice": {newMessage("user", "Please mend the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+		"user pastes the error":     {newMessage("user", "Please fix the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},
+		"user quotes a result tag":  {newMessage("user", "Please fix the build"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice": {newMessage("user", "Please fix the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, nil, nil)
-			for i := range list {
-				if i%2 == 0 {
-					got := s.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), newMessage("", "The end."))[i+1]["content"])), list[:i+1])
-					s.checkText(name, got, "[LOOP DETECTED]")
+			for i := 0; i < len(list); i += 2 {
+				reply := "The end."
+				if i+1 < len(list) {
+					reply = fmt.Sprint(list[i+1]["content"])
 				}
+				s.checkText(name, s.ask(chatReply("c", reply), list[:i+1]), "[LOOP DETECTED]")
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// jwt returns a token with an invented signature. Tokens with different issue times share only the issuer and the
-// subject.
+// jwt returns a token with an invented signature. In tokens with different issue times, only the issuer and the subject
+// are equal.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -29,9 +29,9 @@ func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header change tokens during the conversation. Lessons keep their positions.
+// Forty agents without a session header change tokens after three turns. The lessons stay in the first turn's messages.
 func TestRefreshedTokenKeepsSession(t *testing.T) {
-	const conversations, turns, refresh = 40, 5, 3
+	const conversations, turns, turnsPerToken = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
 	signed := func(owner, issued int) string {
 		return jwt("https://login.example", fmt.Sprint("user-", owner), issued)
@@ -66,7 +66,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 					if tc.shared {
 						owner = 0
 					}
-					res, reply := f.send(t, "POST", chatPath, bearerHeader(tc.token(owner, turn/refresh)), agents[i].body())
+					res, reply := f.send(t, "POST", chatPath, bearerHeader(tc.token(owner, turn/turnsPerToken)), agents[i].body())
 					before := sent[i]
 					sent[i] = up.lastRequest(t).body
 					if turn == 0 {
@@ -97,9 +97,9 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	}
 }
 
-// With a different credential, an equal answer text is no evidence, because a model may give the same answer to two
-// users.
-func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
+// A request that repeats an answer text continues a session only with the same credential, because a model can give the
+// same answer to two users.
+func TestAnswerTextIdentifiesSessionForSameCredential(t *testing.T) {
 	chatBody := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
@@ -164,7 +164,8 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 }
 
-// A random id (of a call, an item or a response) cannot occur in another conversation, unlike a sequential one.
+// A random id of a call, an item or a response occurs in one conversation only, so it identifies the session even with
+// a different credential.
 func TestRandomReplyIDIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
@@ -204,12 +205,12 @@ func TestRandomReplyIDIdentifiesSessionForAnyCredential(t *testing.T) {
 	}
 }
 
-// For a key that is not a token, all bytes determine the tenant.
+// For a key that is not a signed token, the whole key determines the tenant.
 func TestTokenTenantIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{
-		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // one tenant
+		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // the same tenant
 		jwt("https://a.example", "two", 1), jwt("https://b.example", "one", 1),
 		"opaque-1", "opaque-2", "a.b.c", jwt("", "one", 1), jwt("https://a.example", "", 1),
 	} {

@@ -14,12 +14,11 @@ import (
 	"precept/configs"
 )
 
-// countingUpstream is an upstream that knows its open connections.
 type countingUpstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	open    map[net.Conn]bool
-	release chan struct{} // ends the response to a request with "wait"
+	release chan struct{} // when closed, ends the responses to requests with "wait"
 }
 
 func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
@@ -51,7 +50,7 @@ func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
 	return u
 }
 
-func (u *countingUpstream) conns() int {
+func (u *countingUpstream) openCount() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.open)
@@ -59,7 +58,7 @@ func (u *countingUpstream) conns() int {
 
 func (u *countingUpstream) waitForOpen(t *testing.T, want int) {
 	t.Helper()
-	eventually(t, func() bool { return u.conns() == want })
+	eventually(t, func() bool { return u.openCount() == want })
 }
 
 func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs.Config {
@@ -75,8 +74,8 @@ func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs
 	return cfg
 }
 
-// A reload closes idle connections immediately, other connections after the last request, and HTTP/2 connections at the
-// idle limit.
+// A reload that removes an upstream closes idle connections at once and other connections after the last request.
+// HTTP/2 connections are closed after IdleConnTimeout.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			sendRequest(f)
-			if n := old.conns(); n != 1 {
+			if n := old.openCount(); n != 1 {
 				t.Errorf("open connections after a reload that changes no upstream = %d, want 1", n)
 			}
 
@@ -150,7 +149,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// The usual cause is an https URL for a server without TLS.
+// A server that never answers the TLS handshake is usually a server without TLS.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)

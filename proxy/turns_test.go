@@ -52,7 +52,8 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	}
 }
 
-func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
+// opencode sends the session id even in side requests (agent housekeeping), which are not turns in the session.
+func TestSideRequestsInNamedSession(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
 		var all []obj
@@ -84,11 +85,11 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}{
 		{"title before the first turn", obj{"messages": []obj{{"role": "system", "content": "Name it."}, user("Generate a title for this conversation:"), user("do alpha")}}, true},
 		{"first turn", obj{"messages": main, "tools": work}, false},
-		{"no tools", obj{"messages": []obj{user("alpha in one word?")}}, true},
-		{"empty tool list", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
+		{"question without tools", obj{"messages": []obj{user("alpha in one word?")}}, true},
+		{"question with an empty tool list", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
 		{"compaction with all tools", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
-		{"memory request with separate tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
-		{"memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
+		{"memory request with different tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
+		{"memory request that begins with the conversation", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
 		{"second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(tc.body); strings.HasPrefix(skip, "side:") != tc.side {
@@ -101,7 +102,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
+func TestSideRequestStartsNoSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -128,19 +129,19 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// The upstream gets the same bytes in each attempt. precept detects the loop, a repeated failing call, only once, and
-// stores one complete exchange for each turn.
+// An agent repeats each failed request until the model answers. precept must count a loop only once, in spite of the
+// retries.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 		"500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
-		"cut": func(w http.ResponseWriter, _ *http.Request) {
+		"stream cut": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"content\":\"par\"}}]}\n\n")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},
-		"ends early": func(w http.ResponseWriter, _ *http.Request) {
+		"stream without a reply": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, ": nothing\n\n")
 		},
@@ -215,7 +216,7 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	}
 }
 
-// If the upstream refuses the retry as well, the client gets the refusal.
+// The client gets a refusal only if the upstream also refuses the request without lessons.
 func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {

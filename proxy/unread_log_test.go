@@ -18,6 +18,6 @@ func TestRequestsToUnsupportedAPIAreLoggedOnceAnHour(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], "path=/v1beta/models/gemini:generateContent count=1") || !strings.Contains(lines[1], "count=61") {
-		t.Errorf("log after 70 minutes: got %q, want two lines, with the counts 1 and 61", lines)
+		t.Errorf("log after a request per minute for 70 minutes = %q, want two lines, with the counts 1 and 61", lines)
 	}
 }

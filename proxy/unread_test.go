@@ -11,11 +11,11 @@ func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
 	f.send(t, http.MethodPost, "/v1/embeddings", nil, `{}`)
 	f.send(t, http.MethodGet, "/v1/models", nil, "")
 	if n := f.UnsupportedRequests(); n != 0 {
-		t.Errorf("after chat, embeddings and model list: got %d unread requests, want 0", n)
+		t.Errorf("UnsupportedRequests after chat, embeddings and model list = %d, want 0", n)
 	}
 	f.send(t, http.MethodPost, "/v1beta/models/gemini-pro:generateContent?key=secret", nil, `{}`)
 	f.send(t, http.MethodPost, "/api/chat", nil, `{}`)
 	if n := f.UnsupportedRequests(); n != 2 {
-		t.Errorf("after requests to Gemini's and Ollama's APIs: got %d unread requests, want 2", n)
+		t.Errorf("UnsupportedRequests after requests to Gemini's and Ollama's APIs = %d, want 2", n)
 	}
 }

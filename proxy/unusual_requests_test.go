@@ -39,7 +39,8 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// Where ReverseProxy changes a request, the test expects the client's bytes.
+// An unusual request must reach the upstream as through Go's ReverseProxy, or with the client's bytes where
+// ReverseProxy would change the request.
 func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
@@ -48,8 +49,8 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head string // request line without HTTP/1.1, and headers
 		body string
-		want string // expected request line; "": as with ReverseProxy
-		part string // expected part of the status and the body; "": as with ReverseProxy
+		want string // expected request line, "" for ReverseProxy's
+		part string // expected part of the status and the body, "" for ReverseProxy's
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
 		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},

@@ -15,80 +15,80 @@ import (
 
 const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// unusualResponses holds upstream responses. If want is empty, the proxy must respond like Go's ReverseProxy. Otherwise
-// the status and body begin with want.
-var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
-	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
-	"until close":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"HTTP/1.0":                      {wire: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"trailers":                      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"unannounced trailers":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"trailers without a body":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"shorter than Content-Length":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
-	"cut in a chunk":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
-	"cut after a chunk":             {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
-	"bad chunk size":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
-	"bad chunk end":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
-	"huge chunk size":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
-	"no response":                   {wire: ""},
-	"cut in the headers":            {wire: "HTTP/1.1 200 OK\r\nContent-Le"},
-	"different protocol":            {wire: "SSH-2.0-OpenSSH_9.9\r\n"},
-	"204 with a body":               {wire: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
-	"304 with a body":               {wire: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
-	"204 chunked":                   {wire: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"empty":                         {wire: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-	"empty, chunked":                {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-	"empty error":                   {wire: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
-	"Content-Length and chunked":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"two different Content-Lengths": {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
-	"two equal Content-Lengths":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
-	"negative Content-Length":       {wire: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
-	"unknown Transfer-Encoding":     {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
-	"no Content-Type":               {wire: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
-	"no Content-Type, chunked":      {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
-	"empty Content-Type":            {wire: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
-	"100":                           {wire: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103":                           {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"many 102":                      {wire: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103 without a response":        {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
-	"101":                           {wire: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
-	"101 without Upgrade":           {wire: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
-	"status 099":                    {wire: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
-	"status 999":                    {wire: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"status abc":                    {wire: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
-	"no reason phrase":              {wire: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"large headers":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
-	"too large headers":             {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
-	"many headers":                  {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
-	"folded header":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
-	"header without colon":          {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
-	"header name with space":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
-	"cookies":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
-	"hop-by-hop headers":            {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
-	"unrequested gzip":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
-	"precept header":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
-	"events, CRLF":                  {wire: eventStreamHead + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
-	"events, lone CR":               {wire: eventStreamHead + "data: {}\r\rdata: [DONE]\r\r"},
-	"events, BOM, comments":         {wire: eventStreamHead + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
-	"events, cut in a line":         {wire: eventStreamHead + "data: {}\n\ndata: {\"choi"},
-	"events, one 3 MiB long":        {wire: eventStreamHead + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
-	"events, invalid UTF-8":         {wire: eventStreamHead + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
-	"events in zstd":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
-	"brotli, cut":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
-	"surplus":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
-	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+// unusualResponses are responses from an upstream. If want is empty, precept must answer like Go's ReverseProxy.
+// Otherwise the answer's status and body must begin with want.
+var unusualResponses = map[string]struct{ response, want string }{ //nolint:gochecknoglobals // a table
+	"Content-Length":                {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"chunked":                       {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
+	"until the connection closes":   {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"HTTP/1.0":                      {response: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"trailers":                      {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"unannounced trailers":          {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"trailers without a body":       {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"shorter than Content-Length":   {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
+	"cut in a chunk":                {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
+	"cut after a chunk":             {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
+	"bad chunk size":                {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
+	"bad chunk end":                 {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
+	"huge chunk size":               {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
+	"no response":                   {response: ""},
+	"cut in the headers":            {response: "HTTP/1.1 200 OK\r\nContent-Le"},
+	"SSH server":                    {response: "SSH-2.0-OpenSSH_9.9\r\n"},
+	"204 with a body":               {response: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
+	"304 with a body":               {response: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
+	"204 chunked":                   {response: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"empty":                         {response: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+	"empty, chunked":                {response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	"empty error":                   {response: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
+	"Content-Length and chunked":    {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"two different Content-Lengths": {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
+	"two equal Content-Lengths":     {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+	"negative Content-Length":       {response: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
+	"unknown Transfer-Encoding":     {response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
+	"no Content-Type":               {response: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
+	"no Content-Type, chunked":      {response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
+	"empty Content-Type":            {response: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
+	"100 Continue":                  {response: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103 Early Hints":               {response: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"twenty 102":                    {response: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103 without a response":        {response: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
+	"101":                           {response: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
+	"101 without Upgrade":           {response: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
+	"status 099":                    {response: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
+	"status 999":                    {response: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"status abc":                    {response: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
+	"no reason phrase":              {response: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"large headers":                 {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
+	"too large headers":             {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
+	"many headers":                  {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
+	"folded header":                 {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
+	"header without colon":          {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
+	"header name with space":        {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
+	"cookies":                       {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
+	"hop-by-hop headers":            {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
+	"unrequested gzip":              {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
+	"precept header":                {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
+	"events, CRLF":                  {response: eventStreamHead + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
+	"events, lone CR":               {response: eventStreamHead + "data: {}\r\rdata: [DONE]\r\r"},
+	"events, BOM, comments":         {response: eventStreamHead + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
+	"events, cut in a line":         {response: eventStreamHead + "data: {}\n\ndata: {\"choi"},
+	"events, one 3 MiB long":        {response: eventStreamHead + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, invalid UTF-8":         {response: eventStreamHead + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
+	"events in zstd":                {response: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
+	"brotli, cut":                   {response: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
+	"surplus after Content-Length":  {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+	"surplus after chunks":          {response: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
 func TestUnusualUpstreamsMatchReverseProxy(t *testing.T) {
-	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
-	for name, k := range unusualResponses {
+	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "HTTP/1.0": "POST /v1/chat/completions HTTP/1.0"}
+	for name, tc := range unusualResponses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, secure := range []bool{false, true} {
-				up := newRawUpstream(t, secure, serveReply(k.wire, strings.HasPrefix(name, "surplus")))
+				up := newRawUpstream(t, secure, serveReply(tc.response, strings.HasPrefix(name, "surplus")))
 				preceptURL := startProxy(t, up.url)
-				plainURL := startPlainProxy(t, newRawUpstream(t, secure, serveReply(k.wire, false)).url)
+				plainURL := startPlainProxy(t, newRawUpstream(t, secure, serveReply(tc.response, false)).url)
 				for request, head := range requestLines {
 					body := ""
 					if request != "models" {
@@ -96,7 +96,7 @@ func TestUnusualUpstreamsMatchReverseProxy(t *testing.T) {
 					}
 					for range 2 {
 						up.waitClosed(t)
-						checkSameReply(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, preceptURL, head, body), func() clientReply { return sendRaw(t, plainURL, head, body) })
+						checkSameReply(t, fmt.Sprint(request, " secure=", secure), tc.want, sendRaw(t, preceptURL, head, body), func() clientReply { return sendRaw(t, plainURL, head, body) })
 					}
 				}
 			}
@@ -123,7 +123,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 	if got.body == "" && ref.body == "" { // the header is optional for an empty body
 		got.header, ref.header = strings.Replace(got.header, "Content-Length: 0", "", 1), strings.Replace(ref.header, "Content-Length: 0", "", 1)
 	}
-	if strings.HasPrefix(name, "old") { // HTTP/1.0 has no interim responses
+	if strings.HasPrefix(name, "HTTP/1.0") { // HTTP/1.0 has no interim responses
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
@@ -188,8 +188,8 @@ func TestUnusualHTTP2UpstreamsMatchReverseProxy(t *testing.T) {
 	}
 }
 
-// The upstream sends a second response after each response. These surplus bytes must not answer the next request on the
-// connection. That request may fail, and often does on machines with many cores.
+// The upstream sends a second response after each response. This surplus must not answer the next request on the
+// connection. The next request can fail, and often does on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {

@@ -11,7 +11,8 @@ import (
 	"precept/proxy/hooks"
 )
 
-// The warning contains the failure count. After a recovery, three failures in a row are a new outage.
+// An outage ends with the first answer. Within a minute after an outage, only three failures in a row count as the next
+// outage.
 func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
@@ -69,8 +70,8 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 }
 
-// If a minute has more than five outages, five are logged, and the next line counts the others.
-func TestEachOutageStartAndEndAreLogged(t *testing.T) {
+// Only five outages in a minute are logged. The next log line counts the outages that were not logged.
+func TestOutageStartAndEndAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	}
 	f.chat(t, header, a.body())
 	if !strings.Contains(string(up.lastRequest(t).body), "LOOP DETECTED") {
-		t.Fatal("the request after four equal failures has no loop warning, want one")
+		t.Fatal("request after four equal failures has no loop warning")
 	}
 	f.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(f.dir, "precept.db"), Now: time.Now})
@@ -36,11 +36,11 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 		t.Fatalf("stored session: found = %t, error %v, want a session", found, err)
 	}
 	if !strings.Contains(string(row.Data), "LOOP DETECTED") {
-		t.Fatalf("the stored session lacks the warning: %s", row.Data)
+		t.Fatalf("stored session has no loop warning: %s", row.Data)
 	}
 	for _, value := range []string{secret, email} {
 		if at := strings.Index(string(row.Data), value); at >= 0 {
-			t.Errorf("the stored session contains %q: %s", value, row.Data[max(0, at-120):at+len(value)])
+			t.Errorf("stored session contains %q: %s", value, row.Data[max(0, at-120):at+len(value)])
 		}
 	}
 }

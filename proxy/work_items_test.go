@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// A work item is a commit, a branch or a pull request in a tool result.
-
-// sendCommandTurns sends two turns. The second turn contains the command and the result.
+// sendCommandTurns sends two turns. The result in the second turn contains work items: commits, branches and pull
+// requests.
 func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
@@ -19,7 +18,6 @@ func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, re
 	f.chat(t, header, a.body())
 }
 
-// sessionHeader returns a header with a session name, and with further headers given as name-value pairs.
 func sessionHeader(session string, pairs ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -75,7 +73,6 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	}
 }
 
-// A short hash may match two commits.
 func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
@@ -92,8 +89,8 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Feedback joins the item's newest twenty sessions. If the sessions belong to a run, feedback joins the run once.
-func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
+// Feedback rates the newest twenty sessions, or the run once.
+func TestFeedbackOnWorkItemRatesNewestSessions(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
 		f.sendCommandTurns(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
@@ -110,7 +107,7 @@ func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	}
 }
 
-func TestAnotherTenantsWorkItemIsUnknown(t *testing.T) {
+func TestWorkItemIsUnknownToOtherTenant(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
@@ -121,7 +118,7 @@ func TestAnotherTenantsWorkItemIsUnknown(t *testing.T) {
 	}
 }
 
-func TestOptedOutSessionsWorkItemIsUnknown(t *testing.T) {
+func TestWorkItemInOptedOutSessionIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {

@@ -30,7 +30,7 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// describe returns one line per event: outcome, score, and each reference group after a semicolon.
+// describe returns one line per event: outcome, score, and each group of references (see RefGroups) after a semicolon.
 func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
@@ -62,7 +62,6 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// In oneGroup and threeGroups, the pull request, the commit and the branch form one group or three groups.
 	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, tc := range map[string]struct {
@@ -78,15 +77,15 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 			hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"deleted fork named as the default branch": {
+		"deleted fork, branch named as the default branch": {
 			hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"fork workflow": {
+		"workflow in a fork": {
 			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
 			"check_failed 0.2; commit " + commitHash + "@acme/shop; branch fix/x@eve/shop",
 		},
-		"revert": {
+		"pull request with a revert": {
 			hooks.GitHub, "pull_request", replace(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
 			"merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop",
 		},
@@ -98,39 +97,39 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + separateGroups},
 		"status":          {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + commitHash + "@acme/shop; branch fix/x@acme/shop"},
 		"pending status":  {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
-		"reverting push": {
+		"push with a revert": {
 			hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + commitHash + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
 			"reverted 0; commit " + commitHash + "@acme/shop pull_request 12@acme/shop",
 		},
-		"push to a branch":             {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
-		"push":                         {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
-		"ping":                         {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
-		"GitLab merge request merged":  {hooks.GitLab, "", request, "merged 1" + oneGroup},
-		"GitLab merge request closed":  {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + oneGroup},
-		"GitLab merge request updated": {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
-		"GitLab revert":                {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop"},
-		"GitLab fork merged": {
+		"push with a revert to a branch":     {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"push without a revert":              {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"ping":                               {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
+		"GitLab merge request merged":        {hooks.GitLab, "", request, "merged 1" + oneGroup},
+		"GitLab merge request closed":        {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + oneGroup},
+		"GitLab merge request updated":       {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
+		"GitLab merge request with a revert": {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop"},
+		"GitLab merge request from a fork merged": {
 			hooks.GitLab, "", replace(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
 		},
-		"GitLab fork closed": {
+		"GitLab merge request from a fork closed": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"GitLab fork's default branch": {
+		"GitLab merge request from a fork's default branch": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"deleted GitLab fork": {
+		"GitLab merge request from a deleted fork": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"GitLab pipeline failed":       {hooks.GitLab, "", pipeline, "check_failed 0.2" + separateGroups},
 		"GitLab pipeline passed":       {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + separateGroups},
 		"GitLab pipeline running":      {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
-		"GitLab push":                  {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
-		"GitLab note":                  {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
-		"no pull request":              {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
+		"GitLab push with a revert":    {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
+		"GitLab comment":               {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
+		"event without a pull request": {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
 		"invalid pull request numbers": {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
 	} {
 		h := http.Header{}
@@ -168,7 +167,8 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// The hash may be in quotes or brackets, text may follow the hash, and reverting a merge names a second commit.
+// In the commit message, the hash can be in quotes or brackets, and text can follow the hash. The revert of a merge
+// also names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -193,7 +193,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	}
 }
 
-// At most 20 reverts are read, but any number of other commits may precede a revert.
+// At most 20 reverts are read, but any number of other commits can precede a revert.
 func TestParseLimitsPushReverts(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
@@ -211,7 +211,7 @@ func hmacSum(key, text string) []byte {
 	return m.Sum(nil)
 }
 
-// For GitLab, the secret itself is valid as a token, and a signature must be recent.
+// GitLab sends the secret itself as a token, or a signature with a time, which must be recent.
 func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
@@ -236,21 +236,21 @@ func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 		secret  string
 		want    bool
 	}{
-		"GitHub":                       {hooks.GitHub, github(valid), body, secret, true},
-		"GitHub, modified body":        {hooks.GitHub, github(valid), `{"a":2}`, secret, false},
-		"GitHub, wrong secret":         {hooks.GitHub, github(valid), body, "other", false},
-		"GitHub, no signature":         {hooks.GitHub, http.Header{}, body, secret, false},
-		"GitHub, truncated signature":  {hooks.GitHub, github(valid[:40]), body, secret, false},
-		"GitHub, signature not hex":    {hooks.GitHub, github("sha256=zz"), body, secret, false},
-		"GitHub, empty secret":         {hooks.GitHub, github("sha256=" + hex.EncodeToString(hmacSum("", body))), body, "", false},
-		"GitHub, GitLab token":         {hooks.GitHub, token(secret), body, secret, false},
-		"GitLab token":                 {hooks.GitLab, token(secret), body, secret, true},
-		"GitLab, wrong token":          {hooks.GitLab, token("other"), body, secret, false},
-		"GitLab, no token":             {hooks.GitLab, http.Header{}, body, secret, false},
-		"GitLab signature":             {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
-		"GitLab, base64 signing token": {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
-		"GitLab, old signature":        {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
-		"GitLab, wrong secret":         {hooks.GitLab, gitlab("other", now), body, secret, false},
+		"GitHub":                            {hooks.GitHub, github(valid), body, secret, true},
+		"GitHub, modified body":             {hooks.GitHub, github(valid), `{"a":2}`, secret, false},
+		"GitHub, wrong secret":              {hooks.GitHub, github(valid), body, "other", false},
+		"GitHub, no signature":              {hooks.GitHub, http.Header{}, body, secret, false},
+		"GitHub, truncated signature":       {hooks.GitHub, github(valid[:40]), body, secret, false},
+		"GitHub, signature not hex":         {hooks.GitHub, github("sha256=zz"), body, secret, false},
+		"GitHub, empty secret":              {hooks.GitHub, github("sha256=" + hex.EncodeToString(hmacSum("", body))), body, "", false},
+		"GitHub, GitLab token":              {hooks.GitHub, token(secret), body, secret, false},
+		"GitLab token":                      {hooks.GitLab, token(secret), body, secret, true},
+		"GitLab, wrong token":               {hooks.GitLab, token("other"), body, secret, false},
+		"GitLab, no token":                  {hooks.GitLab, http.Header{}, body, secret, false},
+		"GitLab signature":                  {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
+		"GitLab, secret with prefix whsec_": {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
+		"GitLab, old signature":             {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
+		"GitLab, wrong secret":              {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
 		if got := hooks.IsSigned(tc.service, tc.header, []byte(tc.body), tc.secret, now); got != tc.want {
 			t.Errorf("%s: IsSigned = %v, want %v", name, got, tc.want)
@@ -258,7 +258,7 @@ func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	}
 }
 
-// FuzzParse checks the event count and the characters in references.
+// FuzzParse checks that any body yields at most 20 events, and references without a space, newline or NUL.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
 		f.Add(payload(f, name))

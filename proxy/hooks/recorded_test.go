@@ -7,12 +7,12 @@ import (
 	"precept/proxy/hooks"
 )
 
-// The deliveries have many fields that precept does not read.
+// The files in testdata/recorded are complete deliveries from GitHub and GitLab.
 func TestParseReadsRecordedDeliveries(t *testing.T) {
 	for _, tc := range []struct {
 		service     hooks.Service
 		event, file string
-		want        string // events (see describe), or the reason for ignoring the delivery
+		want        string // events (see describe), or why the delivery is ignored
 	}{
 		{
 			hooks.GitHub, "pull_request", "github_pull_request",

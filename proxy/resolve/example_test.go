@@ -11,7 +11,7 @@ import (
 	"precept/proxy/resolve"
 )
 
-// The second request contains the first reply, and so continues the session. A title request has no session.
+// The second request continues the session, because it contains the first reply. A request for a title has no session.
 func Example() {
 	now := func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }
 	var sessions byte

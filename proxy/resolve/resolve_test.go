@@ -15,7 +15,7 @@ import (
 	"precept/store"
 )
 
-// fakeStore counts each session's pins, to find a missing release.
+// fakeStore counts each session's pins. A pin keeps a session in memory until Release.
 type fakeStore struct {
 	inMemory        map[session.ID]*store.Session
 	pins            map[*store.Session]int
@@ -88,12 +88,11 @@ func (f *fakeStore) pinCount() (n int) {
 	return n
 }
 
-// client sends requests to a Resolver on a fakeStore.
 type client struct {
 	t             *testing.T
 	store         *fakeStore
 	resolver      *resolve.Resolver
-	ids           byte
+	ids           byte // generated ids so far
 	saltMayDiffer bool // whether other replicas may have a different salt
 }
 
@@ -105,7 +104,7 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// resolveChat resolves a chat request. headers are name-value pairs.
+// resolveChat resolves a chat request with headers, given as pairs of a name and a value.
 func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -159,8 +158,7 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	}
 }
 
-// The second request contains an id or a text from the first reply.
-func TestReplayedReplySelectsSession(t *testing.T) {
+func TestRepeatedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
 	second := c.sendTurn(secondRequest, "done")
@@ -169,7 +167,7 @@ func TestReplayedReplySelectsSession(t *testing.T) {
 	}
 }
 
-func TestRunSessionsShareRandomizationUnit(t *testing.T) {
+func TestSessionsInRunShareUnit(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	second := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
@@ -185,7 +183,7 @@ func TestRunSessionsShareRandomizationUnit(t *testing.T) {
 }
 
 // The sub-agent sends the parent's session name, but different tools.
-func TestSubAgentSharesParentRandomizationUnit(t *testing.T) {
+func TestSubAgentSharesParentUnit(t *testing.T) {
 	c := newClient(t)
 	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.sendTurn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
@@ -218,7 +216,7 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	}
 }
 
-func TestExcludedRecordNamesReason(t *testing.T) {
+func TestExcludedForNamesReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()
 		if counted := trial.ExclusionReasons(); !slices.Contains(counted[:], trial.ExclusionReason(want)) {
@@ -247,7 +245,8 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	check("second identical conversation", second.Session.Record, label.ExcludedTwin)
 }
 
-// The request continues an unnamed conversation, so the session must be found by an echo (an id or a text in a reply).
+// The request continues an unnamed conversation. The session can only be found by an echo (a text or an id from a
+// reply).
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
@@ -260,7 +259,7 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	}
 }
 
-func TestSessionInMemoryIsFoundWithoutBackend(t *testing.T) {
+func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
 	c.store.unreachable = true
@@ -269,7 +268,7 @@ func TestSessionInMemoryIsFoundWithoutBackend(t *testing.T) {
 	}
 }
 
-// Replicas with different salts make different random assignments.
+// Replicas with different salts would make different random assignments.
 func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
@@ -279,7 +278,7 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 	}
 }
 
-// The request has messages that this replica has not seen.
+// The second request contains messages that this replica has not seen.
 func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
@@ -287,11 +286,11 @@ func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	before := c.store.refreshCount
 	res := c.sendTurn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.refreshCount == before || !res.MayHaveMoved {
-		t.Errorf("session was read %d times, MayHaveMoved = %v, want at least once, true", c.store.refreshCount-before, res.MayHaveMoved)
+		t.Errorf("refreshes = %d, MayHaveMoved = %v, want at least 1, true", c.store.refreshCount-before, res.MayHaveMoved)
 	}
 }
 
-// If the memory is full, a new conversation gets only a name and the reason ExcludedBusy. Existing sessions continue.
+// A new conversation gets only a name and the reason ExcludedBusy. Existing sessions continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},
@@ -318,7 +317,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	}
 }
 
-func TestPanicLeavesNoPin(t *testing.T) {
+func TestPanicInResolveLeavesNoPin(t *testing.T) {
 	c := newClient(t)
 	c.store.addMemberPanics = true
 	func() {
@@ -334,7 +333,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	}
 }
 
-func TestResultPinsSessionAndUnit(t *testing.T) {
+func TestResolvePinsSessionAndUnitOnce(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.pinCount(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {

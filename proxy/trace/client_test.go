@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fakeCollector is a transport to a collector. It records when requests were sent.
+// fakeCollector is a transport to a simulated collector, and records the time of each request.
 type fakeCollector struct {
 	times  []time.Duration                     // request times after the first request
 	start  time.Time                           // first request's time
@@ -50,13 +50,13 @@ func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*c
 	return c, f
 }
 
-// A batch is sent up to four times. Each pause is twice as long as the one before, or lasts until Retry-After. After a
-// permanent error, the batch is not sent again.
+// A batch of spans is sent up to four times. Each pause is twice as long as the previous pause, or lasts as long as
+// Retry-After. After a permanent error, the batch is not sent again.
 func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
 		answer func(n int) (*http.Response, error)
-		times  []time.Duration
+		times  []time.Duration // of the requests
 		err    string
 	}{
 		"no connection": {
@@ -114,11 +114,11 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// The stop's time limit and a canceled context end the pause as well.
+// stopRetries, the end of the client's lifetime and a canceled context end the pause before the next attempt.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
-		"stop":             func(c *client, _ func()) { c.stopRetries() },
-		"stop ends":        func(c *client, _ func()) { c.endLifetime() },
+		"stopRetries":      func(c *client, _ func()) { c.stopRetries() },
+		"end of lifetime":  func(c *client, _ func()) { c.endLifetime() },
 		"context canceled": func(_ *client, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,22 +147,22 @@ func partialResponse(spans uint64, reason string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// Unknown fields are skipped, and an invalid response rejects no span.
+// parseRejection skips unknown fields. An invalid response rejects no span.
 func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
-	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
-	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
+	unknownFields := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
+	unknownFields = protowire.AppendString(protowire.AppendTag(unknownFields, 8, protowire.BytesType), "news")
 	for name, tc := range map[string]struct {
 		response []byte
 		want     string
 	}{
-		"empty":             {nil, ""},
-		"two spans":         {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
-		"message, no spans": {partialResponse(0, "slow down"), ""},
-		"negative number":   {partialResponse(1<<64-1, "?"), ""},
-		"unknown fields":    {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
-		"truncated":         {partialResponse(2, "too old")[:4], ""},
-		"not protobuf":      {[]byte("<html>"), ""},
-		"long message":      {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
+		"empty":                {nil, ""},
+		"two spans":            {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
+		"reason, but no spans": {partialResponse(0, "slow down"), ""},
+		"negative span count":  {partialResponse(1<<64-1, "?"), ""},
+		"unknown fields":       {append(bytes.Clone(unknownFields), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
+		"truncated":            {partialResponse(2, "too old")[:4], ""},
+		"not protobuf":         {[]byte("<html>"), ""},
+		"long reason":          {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
 		if err := parseRejection(tc.response); err != nil {
@@ -174,7 +174,7 @@ func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 	}
 }
 
-func TestParseRejectionAcceptsAnyResponse(t *testing.T) {
+func TestPartialRejectionHasRejectedSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*partialRejection](parseRejection(answer)); ok && r.spans <= 0 {

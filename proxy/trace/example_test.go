@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// The upstream gets the turn's span as the parent; this span is a child of the client's span.
+// The turn's span is a child of the client's span, and the parent of the upstream's span.
 func Example() {
 	tracer, err := trace.New(trace.Options{Endpoint: "http://127.0.0.1:4318", Sample: 1, Version: "v1"})
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector is an OTLP collector that records the spans.
 type collector struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -81,7 +80,6 @@ func (s *statusRecorder) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -91,7 +89,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// startTracer starts a tracer, and returns a function that stops the tracer after it has sent the remaining spans.
+// startTracer starts a tracer. The function stop also sends the remaining spans.
 func startTracer(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
@@ -129,7 +127,6 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The request to the collector has the configured headers.
 func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
@@ -178,8 +175,8 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// The client decides on the client's traces, and the tracer on all others.
-func TestSamplingFollowsTheParent(t *testing.T) {
+// A request's Traceparent says whether the trace is sampled. Without a valid Traceparent, the option Sample decides.
+func TestSamplingFollowsTraceparent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +191,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		tracer  *Tracer
 		parent  string
 		sampled bool
-		changed bool
+		changed bool // Forward replaces the Traceparent
 	}{
 		{"nil tracer", nil, parentHeader, false, false},
 		{"no parent, sample 0", never, "", false, false},
@@ -222,7 +219,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 	}
 }
 
-// Spans beyond the queue are dropped and counted, and the stop takes a bounded time.
+// If the collector hangs, spans beyond the queue are dropped and counted, and the stop takes a bounded time.
 func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
@@ -247,7 +244,7 @@ func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	}
 }
 
-func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
+func TestUnsentSpansAreDropped(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
@@ -262,15 +259,15 @@ func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
 	}
 }
 
-// A busy collector gets the batch again. Spans that a response rejects count as dropped.
+// A busy collector gets the spans again. Spans that the collector rejects count as dropped.
 func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		answer        func(n int, w http.ResponseWriter)
 		requests      int
 		sent, dropped int64
-		reports       string
-		wait          bool // stop after the spans are sent or dropped
+		reports       string // part of the reported errors
+		wait          bool   // stop after the spans are sent or dropped
 	}{
 		{name: "busy at first", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
 			if n == 1 {
@@ -309,7 +306,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	}
 }
 
-// Without this change, the collector would refuse the whole batch.
+// A collector would refuse the whole batch because of one long or invalid text.
 func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
@@ -341,8 +338,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// A missing Conversation's attributes are omitted.
-func TestFactsBecomeAttributes(t *testing.T) {
+func TestFactsBecomeSpanAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts
 		want  map[string]string
