@@ -64,7 +64,7 @@ func TestParallelInspectEndsAtCallbackError(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, stop) || n != 20 {
-		t.Errorf("err = %v after %d findings, want %v after 20", err, n, stop)
+		t.Errorf("InspectOn: err = %v after %d findings, want %v after 20", err, n, stop)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestParallelInspectPanicReachesCaller(t *testing.T) {
 	raw := bytes.TrimSpace(longTranscript(2))
 	cause := detect.InspectWithPanic(raw, func(detect.Finding) error { n++; return nil })
 	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
-		t.Errorf("panic = %v after %d findings, want \"broken line\" after the first line's findings", cause, n)
+		t.Errorf("InspectWithPanic = %v after %d findings, want \"broken line\" after the first line's findings", cause, n)
 	}
 }

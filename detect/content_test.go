@@ -85,7 +85,8 @@ func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	}
 }
 
-// Go prints a heading such as "# shop/cart" before compile errors. Without this heading, the program printed the line.
+// Go prints a heading such as "# shop/cart" before compile errors. An error line without the
+// heading can be output of the program.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{

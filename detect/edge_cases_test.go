@@ -10,8 +10,7 @@ import (
 	"precept/detect"
 )
 
-// Exit code 1 is a failure of make, but only means no match for grep. Classify cannot read a command that the script
-// builds at run time.
+// Exit code 1 is a failure of make, but not of grep. Classify cannot read a command that the script builds at run time.
 func TestClassifyReadsCommandsInScripts(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -44,7 +43,7 @@ func TestClassifyReadsCommandsInScripts(t *testing.T) {
 	}
 }
 
-// Exit code 1 is a failure of make, but only means no match for grep, diff and test.
+// Exit code 1 is a failure of make, but not of grep, diff and test.
 func TestClassifyReadsCommandArguments(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
@@ -192,11 +191,11 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("err = %v, want it to contain %q", err, part)
+			t.Errorf("Inspect: err = %v, want it to contain %q", err, part)
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("err = %v, want no description for the eleventh fault, bad-10", err)
+		t.Errorf("Inspect: err = %v, want no description for the eleventh fault, bad-10", err)
 	}
 }
 

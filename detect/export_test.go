@@ -52,7 +52,7 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 
 func ContainsAllWords(raw []byte, words []string) bool { return containsAll(raw, newNeedles(words)) }
 
-// InspectWithPanic inspects the line raw twice on two goroutines. The second inspection panics. InspectWithPanic
+// InspectWithPanic inspects the line in raw twice, on two goroutines. The second inspection panics. InspectWithPanic
 // recovers the panic on the calling goroutine and returns the cause.
 func InspectWithPanic(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)

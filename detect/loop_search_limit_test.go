@@ -22,6 +22,6 @@ func TestLoopsSearchIsLimited(t *testing.T) {
 		msgs = append(append(msgs, obj{"role": "assistant", "tool_calls": calls}), results...)
 	}
 	if got := new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil); len(got) != 0 {
-		t.Errorf("%d files that were read %d times: got loops %v, want none", files, rounds, got)
+		t.Errorf("%d files that were read %d times: Loops = %v, want none", files, rounds, got)
 	}
 }

@@ -118,7 +118,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
-// callResultForPhrase does the same for classes in which a test case is a call, a command, a JSON object or arguments.
+// callResultForPhrase handles the classes in which a test case is a call, a command, a JSON object or arguments.
 func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)

@@ -51,7 +51,7 @@ func TestReadTranscriptsNamesEachTruncatedLine(t *testing.T) {
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
-			t.Errorf("err = %v, want it to contain %s", err, line)
+			t.Errorf("ReadTranscripts: err = %v, want it to contain %s", err, line)
 		}
 	}
 }
@@ -95,6 +95,6 @@ func TestReadTranscriptsSkipsInvalidArrayElement(t *testing.T) {
 // PowerShell redirects output to a file as UTF-16.
 func TestReadTranscriptsRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
-		t.Errorf("err = %v, want an error with \"save it as UTF-8\"", err)
+		t.Errorf("ReadTranscripts(UTF-16): err = %v, want an error with \"save it as UTF-8\"", err)
 	}
 }

@@ -71,12 +71,12 @@ func TestRepeatedTextCallsAreALoop(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tc.want {
-				t.Errorf("got loops %+v, want a loop = %t", loops, tc.want)
+				t.Errorf("Loops = %+v, want a loop = %t", loops, tc.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("declared tools: got loops %+v, want none", loops)
+				t.Errorf("declared tools: Loops = %+v, want none", loops)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
-		t.Fatalf("got loops %+v, want one", l)
+		t.Fatalf("Loops = %+v, want one loop", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
 		t.Errorf("loop anchor: item = %d, found = %t, want 4, true", item, ok)

@@ -132,7 +132,7 @@ func TestLoopsFindsRespelledParallelCalls(t *testing.T) {
 	var r detect.Results
 	loops := r.Loops(req, nil, nil)
 	if len(loops) != 3*callsPerForm {
-		t.Errorf("got %d loops, want %d", len(loops), 3*callsPerForm)
+		t.Errorf("Loops found %d loops, want %d", len(loops), 3*callsPerForm)
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
@@ -163,6 +163,6 @@ func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	}
 	want := "2 tool_result get_quote, 3 tool_result get_order, 5 tool_result get_quote, 5 loop get_quote, 6 tool_result get_order, 6 loop get_order"
 	if strings.Join(got, ", ") != want {
-		t.Errorf("got findings %s\nwant %s", strings.Join(got, ", "), want)
+		t.Errorf("Inspect findings:\ngot  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 }

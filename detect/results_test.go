@@ -239,7 +239,7 @@ func BenchmarkClassify8K(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if v := detect.Classify("bash", deployArgs, text, 0); v.Outcome != detect.OK {
-			b.Fatalf("got %+v, want Outcome = %q", v, detect.OK)
+			b.Fatalf("Classify = %+v, want Outcome = %q", v, detect.OK)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if v := detect.Classify("list_items", "{}", text, 0); v.Outcome != detect.OK {
-			b.Fatalf("got %+v, want Outcome = %q", v, detect.OK)
+			b.Fatalf("Classify = %+v, want Outcome = %q", v, detect.OK)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestLoopsAllocationsDoNotGrow(t *testing.T) {
 		next := 0
 		return testing.AllocsPerRun(runs, func() {
 			if l := new(detect.Results).Loops(reqs[next], nil, nil); len(l) != 0 {
-				t.Errorf("got loops %+v, want none", l)
+				t.Errorf("Loops = %+v, want none", l)
 			}
 			next++
 		})

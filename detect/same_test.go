@@ -137,10 +137,10 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	for _, checkpoint := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
 		loops, next := detect.LoopsSince(checkpoint, req, nil, nil)
 		if len(loops) != 0 {
-			t.Errorf("checkpoint %v: got loops %v, want none", checkpoint, loops)
+			t.Errorf("LoopsSince(checkpoint %v) = %v, want no loops", checkpoint, loops)
 		}
 		if repeated, _ := detect.LoopsSince(next, req, nil, nil); len(repeated) != 0 {
-			t.Errorf("checkpoint %v: repeated result without a known call: got loops %v, want none", checkpoint, repeated)
+			t.Errorf("LoopsSince(next checkpoint after %v) = %v, want no loops without a known call", checkpoint, repeated)
 		}
 	}
 }
@@ -175,10 +175,10 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
 	if got := new(detect.Results).Loops(req, nil, recall); len(got) != 1 {
-		t.Errorf("three identical failures: got loops %+v, want one", got)
+		t.Errorf("three identical failures: Loops = %+v, want one loop", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
-		t.Errorf("after a warning at call c2: got loops %+v, want none", got)
+		t.Errorf("after a warning at call c2: Loops = %+v, want none", got)
 	}
 }
 
@@ -245,7 +245,7 @@ func BenchmarkLoops200(b *testing.B) {
 				}
 				b.StartTimer()
 				if l := new(detect.Results).Loops(req, nil, nil); len(l) != 0 {
-					b.Fatalf("got loops %+v, want none", l)
+					b.Fatalf("Loops = %+v, want none", l)
 				}
 			}
 		})

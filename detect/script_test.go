@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// scriptResult returns a tool result from Codex, which runs JavaScript, for a script that printed results.
+// scriptResult returns the result of Codex's script tool. The script printed results.
 func scriptResult(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -83,6 +83,6 @@ func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"model": "m", "input": input})
 	if loops := new(detect.Results).Loops(req, map[string]bool{}, nil); len(loops) != 1 || loops[0].CallID != "c1" {
-		t.Errorf("got loops %+v, want one at call c1", loops)
+		t.Errorf("Loops = %+v, want one loop at call c1", loops)
 	}
 }

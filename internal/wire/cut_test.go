@@ -55,7 +55,7 @@ func TestCutRemovesTextInEachDialect(t *testing.T) {
 	}
 }
 
-// restore adds body's cut bytes to the shortened body.
+// restore puts the bytes that were cut from body back into shortened.
 func restore(body, shortened []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body

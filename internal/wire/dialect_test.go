@@ -26,8 +26,9 @@ func TestDialectForPath(t *testing.T) {
 }
 
 func TestErrorBody(t *testing.T) {
+	const message = "try \"again\"\n<later>"
 	for _, d := range []Dialect{NoDialect, Chat, Responses, Messages} {
-		body := ErrorBody(d, 503, "try \"again\"\n<later>\xff")
+		body := ErrorBody(d, 503, message+"\xff")
 		var got struct {
 			Type  string
 			Error struct {
@@ -38,8 +39,8 @@ func TestErrorBody(t *testing.T) {
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: error body %s is not JSON: %v", d, body, err)
 		}
-		if !utf8.Valid(body) || got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: got %q, want valid UTF-8 with Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
+		if !utf8.Valid(body) || got.Error.Message != message+"\uFFFD" || got.Error.Type != "precept_error" {
+			t.Errorf("%s: got %q, want valid UTF-8 with the message %q and the type precept_error", d, body, message+"\uFFFD")
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
 			t.Errorf("%s: got %s, want type = error only in the Messages API and code = service_unavailable only in the others", d, body)
@@ -48,8 +49,9 @@ func TestErrorBody(t *testing.T) {
 	if body := ErrorBody(Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
 		t.Errorf("status 418: got %s, want the code im_a_teapot", body)
 	}
-	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
-		t.Errorf("ErrorBody = %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
+	const want = `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}`
+	if got := string(ErrorBody(Chat, 413, "too big")); got != want {
+		t.Errorf("ErrorBody = %s, want %s", got, want)
 	}
 }
 
@@ -94,7 +96,7 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encodeBody(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("encoding %q: got %d bytes, error %v, want the plain body's %d bytes", encoding, len(got), err, len(plain))
+			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the plain body", encoding, len(got), err, len(plain))
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
@@ -121,7 +123,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
 		if out, err := decode(encoding, body, 1000); len(out) > 1000 {
-			t.Fatalf("got %d bytes, error %v, want at most 1000 bytes", len(out), err)
+			t.Fatalf("Decode(%q, %q) returned %d bytes, error %v, want at most 1000 bytes", encoding, body, len(out), err)
 		}
 	})
 }

@@ -3,32 +3,36 @@ package wire
 import (
 	"encoding/json"
 	"maps"
-	"slices"
+	"reflect"
 	"testing"
 	"unicode/utf8"
 )
 
 func TestDocumentReadsEachValueKind(t *testing.T) {
 	d := NewDocument([]byte(` {"t": "a\nb", "n" : [1, -2], "f":1.5e3,"o":{} , "raw":[null,{"x":true}]} `))
-	var text, raw string
-	var numbers []int
-	var float float64
+	type values struct {
+		text, raw string
+		numbers   []int
+		float     float64
+	}
+	var got values
 	d.Object(func(name string) {
 		switch name {
 		case "t":
-			text = d.Text()
+			got.text = d.Text()
 		case "n":
-			d.Array(func() { numbers = append(numbers, d.Int()) })
+			d.Array(func() { got.numbers = append(got.numbers, d.Int()) })
 		case "f":
-			float = d.Float()
+			got.float = d.Float()
 		case "o":
 			d.Object(func(string) { d.Fail() })
 		case "raw":
-			raw = string(d.Raw())
+			got.raw = string(d.Raw())
 		}
 	})
-	if !d.Done() || text != "a\nb" || !slices.Equal(numbers, []int{1, -2}) || float != 1500 || raw != `[null,{"x":true}]` {
-		t.Errorf("got Done = %v, text %q, numbers %v, float %v, raw %q, want true, \"a\\nb\", [1 -2], 1500, `[null,{\"x\":true}]`", d.Done(), text, numbers, float, raw)
+	want := values{text: "a\nb", raw: `[null,{"x":true}]`, numbers: []int{1, -2}, float: 1500}
+	if !d.Done() || !reflect.DeepEqual(got, want) {
+		t.Errorf("Document read %+v, Done = %v, want %+v, true", got, d.Done(), want)
 	}
 }
 

@@ -72,6 +72,6 @@ func TestTruncatedCompressedReplyIsIncomplete(t *testing.T) {
 	r.SetEncoding("gzip")
 	_, _ = r.Write(b.Bytes())
 	if rep := r.Reply(); rep.Text != "half" || rep.Complete {
-		t.Errorf(`got %+v, want Text = "half" and Complete = false`, rep)
+		t.Errorf(`Reply = %+v, want Text = "half" and Complete = false`, rep)
 	}
 }

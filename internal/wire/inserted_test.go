@@ -48,8 +48,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// removeInserted removes a text with the part, member or message created for the text. removeInserted returns false
-// unless body contains the text once.
+// removeInserted removes an inserted text, and the part, member or message created for the text. removeInserted returns
+// false unless body contains the text once.
 func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {

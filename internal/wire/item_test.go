@@ -90,10 +90,10 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 				got.Results[i].MediaHash = 0 // see TestMediaHashDistinguishesResults
 			}
 			if !reflect.DeepEqual(got, tc.want) {
-				t.Errorf("got item\n%+v\nwant\n%+v", got, tc.want)
+				t.Errorf("Item(1):\n got %+v\nwant %+v", got, tc.want)
 			}
 			if r.Role(1) != tc.want.Role {
-				t.Errorf("got role %d, want %d", r.Role(1), tc.want.Role)
+				t.Errorf("Role(1) = %d, want %d", r.Role(1), tc.want.Role)
 			}
 			if first, second := r.Item(1), r.Item(1); first != second {
 				t.Errorf("two calls of Item = %p, %p, want the same pointer", first, second)
@@ -127,7 +127,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", UserText: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.FirstNew() != 0 {
-		t.Errorf("got item %+v, LastUser = %d, FirstNew = %d, want item %+v, 0, 0", got, r.LastUser(), r.FirstNew(), want)
+		t.Errorf("Item(0) = %+v, LastUser = %d, FirstNew = %d, want %+v, 0, 0", got, r.LastUser(), r.FirstNew(), want)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestFirstNewAndLastUser(t *testing.T) {
 				ids = append(ids, res.Result.CallID)
 			}
 			if r.FirstNew() != tc.firstNew || r.LastUser() != tc.lastUser || !reflect.DeepEqual(r.NewUserTexts(), tc.userTexts) || !reflect.DeepEqual(ids, tc.results) {
-				t.Errorf("got FirstNew = %d, LastUser = %d, user texts %q, results %q, want %d, %d, %q, %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.firstNew, tc.lastUser, tc.userTexts, tc.results)
+				t.Errorf("FirstNew = %d, LastUser = %d, user texts %q, results %q, want %d, %d, %q, %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.firstNew, tc.lastUser, tc.userTexts, tc.results)
 			}
 		})
 	}

@@ -117,11 +117,11 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		item := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 20).Draw(t, "item"), ""))
 		calls, ok := CallsIn(item)
 		if ok != json.Valid(item) {
-			t.Fatalf("%s: got ok = %v, want %v", item, ok, json.Valid(item))
+			t.Fatalf("CallsIn(%s): ok = %v, want %v", item, ok, json.Valid(item))
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
-				t.Fatalf("got call %s, want a slice of %s", call, item)
+				t.Fatalf("CallsIn(%s) returned %s, want a part of the item", item, call)
 			}
 		}
 	})

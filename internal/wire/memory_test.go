@@ -127,7 +127,7 @@ func TestParseCacheDropsBytesAfterList(t *testing.T) {
 		t.Errorf("%d conversations retain %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
 	}
 	if m.size > maxCacheEntries || len(m.checkpoints) != conversations {
-		t.Errorf("got size %d, %d buckets, want size at most %d, %d buckets", m.size, len(m.checkpoints), maxCacheEntries, conversations)
+		t.Errorf("ParseCache: size %d, %d buckets, want size at most %d, %d buckets", m.size, len(m.checkpoints), maxCacheEntries, conversations)
 	}
 }
 

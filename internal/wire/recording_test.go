@@ -48,7 +48,7 @@ func TestReadRecordingDetectsDialect(t *testing.T) {
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
 	if err != nil || string(rec.ID) != `{"n":7}` || string(rec.Source) != `"a \"b\""` || rec.Request.Len() != 1 || rec.Request.Item(0).UserText != "go" {
-		t.Errorf("ReadRecording: err = %v, ID = %s, Source = %s, Request = %+v, want no error, {\"n\":7}, \"a \\\"b\\\"\", one item with the words go", err, rec.ID, rec.Source, rec.Request)
+		t.Errorf(`ReadRecording: ID = %s, Source = %s, Request = %+v, error %v, want {"n":7}, "a \"b\"", one item with the text go, no error`, rec.ID, rec.Source, rec.Request, err)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestReplySizeDoesNotExceedLimit(t *testing.T) {
 		calls.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"id":"x","function":{"name":"f"}},{"id":"y","function":{"name":"f"}}]}}]}` + "\n\n")
 	}
 	if rep := readReply(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/itemCost {
-		t.Errorf("got %d calls, want at most %d", len(rep.Calls), 10_000/itemCost)
+		t.Errorf("Reply has %d calls, want at most %d", len(rep.Calls), 10_000/itemCost)
 	}
 }
 
@@ -283,7 +283,7 @@ data: [DONE]
 	_, _ = r.Write([]byte(stream))
 	rep := r.Reply()
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
-		t.Errorf("got %+v, want Text = one, no calls, Choices = 3, Complete = true", rep)
+		t.Errorf("Reply = %+v, want Text = one, no calls, Choices = 3, Complete = true", rep)
 	}
 	keys := ReplyEchoKeys(rep, "")
 	for _, want := range []string{"t:" + TextEchoHash("one"), "t:" + TextEchoHash("three"), "c:call_b1", "r:chatcmpl-1"} {

@@ -63,7 +63,7 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 			_, err := Parse(tc.dialect, []byte(tc.body))
 			var u *Uninspected
 			if !errors.As(err, &u) || string(u.Reason) != tc.want {
-				t.Errorf("got error %v, want an Uninspected error with reason %s", err, tc.want)
+				t.Errorf("Parse: error %v, want an Uninspected error with reason %s", err, tc.want)
 			}
 		})
 	}
@@ -75,13 +75,13 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoGeneration || !r.Delta {
-		t.Errorf("got Model = %q, NoGeneration = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
+		t.Errorf("Model = %q, NoGeneration = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
-		t.Errorf("got hints %+v, want %+v", r.Hints, want)
+		t.Errorf("Hints = %+v, want %+v", r.Hints, want)
 	}
 	if want := []string{"a", "b", "patch", "web_search"}; !reflect.DeepEqual(r.Tools, want) {
-		t.Errorf("got tools %q, want %q", r.Tools, want)
+		t.Errorf("Tools = %q, want %q", r.Tools, want)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestParseIgnoresMistypedMembers(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoGeneration || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
-		t.Errorf("got %+v, want empty Model, NoGeneration = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
+		t.Errorf("Parse = %+v, want empty Model, NoGeneration = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
-		t.Errorf("got tools %q, want old", r.Tools)
+		t.Errorf("Tools = %q, want old", r.Tools)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestToolNamesAreSameInAllDialects(t *testing.T) {
 	messages := mustParse(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
 		{"name":"z"},{"name":"c","type":"x_20250101"}]}`)
 	if want := []string{"b", "c", "z"}; !reflect.DeepEqual(chat.Tools, want) || !reflect.DeepEqual(messages.Tools, want) {
-		t.Errorf("got tools %q in chat and %q in messages, want %q for both", chat.Tools, messages.Tools, want)
+		t.Errorf("Tools = %q in chat and %q in messages, want %q for both", chat.Tools, messages.Tools, want)
 	}
 	if chat.ToolsHash != messages.ToolsHash {
 		t.Errorf("same tool names: got ToolsHash %x and %x, want the same hash", chat.ToolsHash, messages.ToolsHash)
@@ -179,18 +179,18 @@ func TestListHashCoversOnlyTheList(t *testing.T) {
 	b := mustParse(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := mustParse(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
-		t.Errorf("got ListHash %x, %x and %x, want the first two the same and the third different", a.ListHash, b.ListHash, c.ListHash)
+		t.Errorf("ListHash = %x, %x and %x, want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
 	// Stored sessions contain this hash.
 	if a.ListHash != 0x73b892c991e6ffbe {
-		t.Errorf("got ListHash %#x, want 0x73b892c991e6ffbe as in earlier releases", a.ListHash)
+		t.Errorf("ListHash = %#x, want 0x73b892c991e6ffbe, as in earlier releases", a.ListHash)
 	}
 }
 
 func TestRawReturnsItemBytes(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
-		t.Errorf("got Raw = %s and %s, want the body's items without surrounding white space", r.Raw(0), r.Raw(1))
+		t.Errorf("Raw = %s and %s, want the body's items without surrounding white space", r.Raw(0), r.Raw(1))
 	}
 	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("string input: got %d items, first %s with role %v, want one user item with the string", s.Len(), s.Raw(0), s.Role(0))
@@ -233,7 +233,7 @@ func FuzzParse(f *testing.F) {
 		r, err := Parse(Dialect(d%4), body)
 		var u *Uninspected
 		if err != nil && !errors.As(err, &u) {
-			t.Fatalf("got error %v, want an Uninspected error", err)
+			t.Fatalf("Parse: error %v, want an Uninspected error", err)
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:

@@ -243,7 +243,7 @@ func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.MediaHash(0) == 0 || r.MediaHash(1) != 0 || r.MediaHash(2) != 0 {
-		t.Errorf("got MediaHash %x, %x and %x, want only the first non-zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
+		t.Errorf("MediaHash = %x, %x and %x, want only the first non-zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
 		t.Errorf("items 0 to 4: got hashes %x %x %x %x %x, want 2 and 4 the same, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
@@ -377,7 +377,7 @@ func TestStreamedCallsWithoutIDsAreSeparated(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("got %d calls %.300v, want 2 calls to f with complete arguments", len(rep.Calls), rep.Calls)
+		t.Errorf("Reply has %d calls %.300v, want 2 calls to f with complete arguments", len(rep.Calls), rep.Calls)
 	}
 }
 

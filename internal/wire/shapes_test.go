@@ -8,9 +8,12 @@ import (
 	"precept/internal/wire"
 )
 
-// describeItems formats each item: the first letter of the role (other, system, user, assistant, tool), "+" if precept
-// can insert text, the text, the calls, the results, and "@" with the id of a call that the provider answered. A result
-// ends with "!" if precept cannot insert text, with 1 or -1 for IsError, and with "*" for images or files.
+// describeItems formats each item as
+//   - the first letter of the role (other, system, user, assistant, tool), and "+" if precept can insert text
+//   - the text, the calls and the results
+//   - "@" with the id of each call that the provider answered
+//
+// A result ends with "!" if precept cannot insert text, with 1 or -1 for IsError, and with "*" for images or files.
 func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {

@@ -194,7 +194,7 @@ func TestSpliceRejectsPlacesWithoutText(t *testing.T) {
 					}
 				}
 				if tc.block < 0 && r.Item(0).HasText {
-					t.Error("got HasText = true, want false")
+					t.Error("HasText = true, want false")
 				}
 			}
 		})

@@ -70,10 +70,10 @@ func TestTaskRemovesHarnessTemplate(t *testing.T) {
 		for _, task := range []string{"Round the total.", "Round the total.\n\n- of a cart\n- of an order"} {
 			req := newConversation(t, "U "+strings.Replace(template, "@", task, 1))
 			if got := req.Task(allItems); got != task {
-				t.Errorf("%s: got task %q, want %q", harness, got, task)
+				t.Errorf("%s: Task = %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).UserText; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
-				t.Errorf("got UserText = %q, want the whole message, because the hash covers UserText", text)
+				t.Errorf("UserText = %q, want the whole message, because the hash covers UserText", text)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestTaskSkipsPreamble(t *testing.T) {
 	} {
 		req := newConversation(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
 		if got := req.Task(allItems); got != "Round the total." {
-			t.Errorf("%s: got task %q, want the user's first message", harness, got)
+			t.Errorf("%s: Task = %q, want the user's first message", harness, got)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 		"Read the <context> first.\n<files></files>",
 	} {
 		if got := newConversation(t, "U "+text).Task(allItems); got != text {
-			t.Errorf("got task %q, want %q", got, text)
+			t.Errorf("Task = %q, want %q", got, text)
 		}
 	}
 }
@@ -130,11 +130,11 @@ func TestTaskJoinsPartsWithoutTemplates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := req.Task(allItems); got != "Round the total.\nUse the picture." {
-		t.Errorf(`got task %q, want "Round the total.\nUse the picture."`, got)
+		t.Errorf(`Task = %q, want "Round the total.\nUse the picture."`, got)
 	}
 	for n, want := range []string{"", "Round the total.\nUse the picture."} {
 		if got := req.Task(n); got != want {
-			t.Errorf("got task %q in the first %d items, want %q", got, n, want)
+			t.Errorf("Task(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

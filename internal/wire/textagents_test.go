@@ -65,8 +65,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// Some agents write calls and results as text. A format of an unknown agent is recognised only after a call and the
-// result are repeated.
+// Some agents write calls and results as text. The format of an unknown agent is recognised only if the same
+// call and result repeat.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, tc := range []struct{ name, script, want string }{
 		{"smolagents", `

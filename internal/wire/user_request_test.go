@@ -94,7 +94,7 @@ func TestUserRequestRemovesTemplateFromEachMessage(t *testing.T) {
 	t.Parallel()
 	req := newConversation(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.UserRequest(1), req.UserRequest(3); first != "Round the total." || second != "Round the tax." {
-		t.Errorf(`got UserRequest = %q and %q, want "Round the total." and "Round the tax."`, first, second)
+		t.Errorf(`UserRequest = %q and %q, want "Round the total." and "Round the tax."`, first, second)
 	}
 }
 
