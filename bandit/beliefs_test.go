@@ -66,7 +66,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 
 // PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
-	k := lesson("a")
+	lessonA := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals become negative in turned, and alternate in mixed
 	for i := range 20 {
 		level := 0.1
@@ -76,19 +76,19 @@ func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 		addDay(turned, 3, 100, level)
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
-	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
+	if a, b := turned.Posterior(lessonA), mixed.Posterior(lessonA); a.Mean > b.Mean-0.01 {
 		t.Fatalf("mean = %v after residuals that became negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
-	want := mixed.PosteriorFromCounters(k)
-	if got := turned.PosteriorFromCounters(k); got != want {
+	want := mixed.PosteriorFromCounters(lessonA)
+	if got := turned.PosteriorFromCounters(lessonA); got != want {
 		t.Errorf("rewards in another order: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
-	before := mixed.Posterior(k)
+	before := mixed.Posterior(lessonA)
 	mixed.AddProvisional(assignmentInjectingA(0.5), 1, 1)
-	if got := mixed.PosteriorFromCounters(k); got != want {
+	if got := mixed.PosteriorFromCounters(lessonA); got != want {
 		t.Errorf("after a reward in an open session: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
-	if got := mixed.Posterior(k); got == before {
+	if got := mixed.Posterior(lessonA); got == before {
 		t.Errorf("after a reward in an open session: Posterior = %+v, want a change", got)
 	}
 }

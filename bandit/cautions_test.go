@@ -13,13 +13,13 @@ func TestOnlyHarmfulLessonsBecomeCautions(t *testing.T) {
 		match, effect            float64
 		maxCautions, minCautions int
 	}{
-		"no effect":                     {0, 0, 2, 0},
-		"no effect, in hard sessions":   {-0.2, 0, 2, 0},
-		"no effect, in harder sessions": {-0.3, 0, 2, 0},
-		"no effect, in easy sessions":   {0.2, 0, 2, 0},
-		"helps, in hard sessions":       {-0.25, 0.08, 0, 0},
-		"harms":                         {0, -0.35, 400, 380},
-		"harms, in easy sessions":       {0.2, -0.35, 400, 380},
+		"no effect":                     {maxCautions: 2},
+		"no effect, in hard sessions":   {match: -0.2, maxCautions: 2},
+		"no effect, in harder sessions": {match: -0.3, maxCautions: 2},
+		"no effect, in easy sessions":   {match: 0.2, maxCautions: 2},
+		"helps, in hard sessions":       {match: -0.25, effect: 0.08},
+		"harms":                         {effect: -0.35, maxCautions: 400, minCautions: 380},
+		"harms, in easy sessions":       {match: 0.2, effect: -0.35, maxCautions: 400, minCautions: 380},
 	} {
 		if n := simulateCautions(tc.match, tc.effect); n > tc.maxCautions || n < tc.minCautions {
 			t.Errorf("%s: %d/400 lessons became cautions, want %d to %d", name, n, tc.minCautions, tc.maxCautions)

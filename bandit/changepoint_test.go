@@ -24,18 +24,18 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 func TestPosteriorFollowsEffectChangeWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
-	k := lesson("a")
+	lessonA := lesson("a")
 	addDay(c, 10, 2000, 0.1)
-	before := c.Posterior(k)
+	before := c.Posterior(lessonA)
 	addDay(c, 10, 400, 0.1)
-	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
+	if p := c.Posterior(lessonA); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
 		t.Errorf("after 400 more sessions with the same effect: belief = %+v, want the mean to differ by at most 0.01 from %+v and no larger variance", p, before)
 	}
 	addDay(c, 10, 600, -0.1)
-	if p := c.Posterior(k); p.Mean > 0 {
+	if p := c.Posterior(lessonA); p.Mean > 0 {
 		t.Errorf("harmful lesson: belief = %+v, want Mean <= 0; before the change %+v", p, before)
 	}
-	if s := c.TrialCounters().Stats(k.Arm); s.Days[0].N1 != 3000 {
+	if s := c.TrialCounters().Stats(lessonA.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("days in the report = %+v, want N1 = 3000 on the first day", s.Days)
 	}
 }

@@ -17,9 +17,9 @@ import (
 func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	c := bandit.New()
 	for confidence, want := range map[float64]float64{0.5: 0.01, 1: 0.03, 0.6: 0.014, 0.25: 0.001, 0: 0.001, math.NaN(): 0.01, 7: 0.01} {
-		k := lesson("a")
-		k.Confidence = confidence
-		p := c.Posterior(k)
+		action := lesson("a")
+		action.Confidence = confidence
+		p := c.Posterior(action)
 		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.MatchEffect != 0 || p.Benched || p.Proven {
 			t.Errorf("confidence %v: Posterior = %+v, want Mean = %v, Var = 0.0016, MatchEffect = 0, not benched and not proven", confidence, p, want)
 		}
@@ -329,8 +329,8 @@ func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 			c.Clone().TrialCounters().Global()
 			c.CautionEvidence("a@1")
 			c.MeanBefore(lesson("a"), 1)
-			for _, k := range c.TrialCounters().Arms() {
-				c.TrialCounters().Stats(k)
+			for _, arm := range c.TrialCounters().Arms() {
+				c.TrialCounters().Stats(arm)
 			}
 		}
 	})

@@ -227,7 +227,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 }
 
 // Random draws of this lesson's effect are often above 0. A benched lesson is nevertheless picked only by probes.
-func TestBenchedLessonIsPickedInTwoPercentOfSessions(t *testing.T) {
+func TestBenchedLessonIsRarelyPicked(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
@@ -241,19 +241,19 @@ func TestBenchedLessonIsPickedInTwoPercentOfSessions(t *testing.T) {
 // A decision makes at most K picks, and a session at most 2K.
 func TestWithheldPicksTakeSlots(t *testing.T) {
 	b := beliefsBySlug{}
-	var cs []bandit.Action
+	var actions []bandit.Action
 	for i := range 10 {
 		s := string(rune('a' + i))
 		b[s] = bandit.Posterior{Mean: 0.5 - float64(i)/100}
-		cs = append(cs, lesson(s))
+		actions = append(actions, lesson(s))
 	}
 	cfg := neverWithhold()
 	cfg.Epsilon = 1 // withhold all
 	a := trial.Assignment{}
-	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
+	if got := bandit.Decide(cfg, b, &a, "s", actions, 1); len(got) != 3 || got[0].Injected {
 		t.Fatalf("picks = %+v, want three, the first withheld", got)
 	}
-	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
+	if got := bandit.Decide(cfg, b, &a, "s", actions, 2); got != nil {
 		t.Fatalf("same lessons matched again: picked %v, want no pick", slugs(got))
 	}
 	more := lessons("k", "l", "m", "n")
@@ -309,14 +309,14 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 
 func TestObjectiveDecidesLessonOrder(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
-	cs := lessons("a", "b", "c", "d")
-	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
+	actions := lessons("a", "b", "c", "d")
+	actions[2].Confidence, actions[3].Confidence, actions[3].Epsilon = 0.9, 0.7, 0.5
 	pickCounts := func(o bandit.Objective, k int) map[string]int {
 		cfg := bandit.Config{K: k, Objective: o}
 		out := map[string]int{}
 		for i := range 2000 {
 			a := trial.Assignment{}
-			for _, p := range bandit.Decide(cfg, b, &a, unitName(i), cs, 1) {
+			for _, p := range bandit.Decide(cfg, b, &a, unitName(i), actions, 1) {
 				if !p.Injected && o == bandit.All {
 					t.Fatalf("objective all with epsilon 0: pick = %+v, want it injected", p)
 				}
@@ -412,15 +412,15 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
 		a, replay := trial.Assignment{}, trial.Assignment{}
 		for turn := range rapid.IntRange(1, 6).Draw(t, "turns") {
-			var cs []bandit.Action
+			var actions []bandit.Action
 			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 11), 0, 8).Draw(t, "matched") {
-				cs = append(cs, lesson(fmt.Sprint("l", i)))
+				actions = append(actions, lesson(fmt.Sprint("l", i)))
 			}
 			if rapid.Bool().Draw(t, "loop") {
-				cs = append(cs, bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
+				actions = append(actions, bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
 			}
 			before := clone(t, a)
-			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
+			ps := bandit.Decide(cfg, b, &a, session, actions, turn)
 			if before.Decided && (a.Control != before.Control || a.Base != before.Base) || !a.Decided {
 				t.Fatalf("assignment = %+v, want it decided, with Control and Base from the earlier %+v", a, before)
 			}
@@ -430,10 +430,10 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			if len(a.Picks)-len(before.Picks) != len(ps) {
 				t.Fatalf("Decide returned %d picks and added %d picks to the assignment, want equal numbers", len(ps), len(a.Picks)-len(before.Picks))
 			}
-			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
+			if bandit.Decide(cfg, b, &a, session, actions, turn) != nil {
 				t.Fatal("repeated turn: Decide returned picks, want none")
 			}
-			bandit.Decide(cfg, b, &replay, session, cs, turn)
+			bandit.Decide(cfg, b, &replay, session, actions, turn)
 		}
 		if !reflect.DeepEqual(a, replay) {
 			t.Fatalf("replayed assignment = %+v, want %+v", replay, a)
@@ -464,15 +464,15 @@ func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 
 func BenchmarkDecide(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []bandit.Action
+	var actions []bandit.Action
 	for i := range 15 {
-		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
+		actions = append(actions, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x"}
-		bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
+		bandit.Decide(cfg, c, &a, unitName(i), actions, 1)
 		i++
 	}
 }
@@ -480,14 +480,14 @@ func BenchmarkDecide(b *testing.B) {
 // BenchmarkDecideAfterAdd adds a reward for the same arms before each decision.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []bandit.Action
+	var actions []bandit.Action
 	for i := range 15 {
-		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
+		actions = append(actions, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x", Day: 60}
-		bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
+		bandit.Decide(cfg, c, &a, unitName(i), actions, 1)
 		b.StopTimer()
 		c.Add(bandit.Contribution(&a, 1, 1))
 		b.StartTimer()

@@ -7,7 +7,7 @@ import (
 )
 
 // If good lessons match hard sessions, the raw success rate is misleading.
-func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
+func TestUpliftObjectiveGainsMoreThanRaw(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 36,000 sessions")
 	}

@@ -17,13 +17,13 @@ type rewardedSession struct {
 
 // trialSessions simulates n sessions with lesson a in a planned trial.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
-	k := lesson("a")
-	k.Epsilon, k.Trial = 0.5, name
+	lessonA := lesson("a")
+	lessonA.Epsilon, lessonA.Trial = 0.5, name
 	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seededRand(seed)
 	var out []rewardedSession
 	for i := range n {
 		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
-		bandit.Decide(cfg, c, &s.assignment, s.name, []bandit.Action{k}, 1)
+		bandit.Decide(cfg, c, &s.assignment, s.name, []bandit.Action{lessonA}, 1)
 		chance := 0.5
 		if len(s.assignment.Picks) > 0 && s.assignment.Picks[0].Injected {
 			chance += effect
@@ -40,8 +40,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 // report does not.
 func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
-	k := lesson("a")
-	k.Epsilon, k.Trial = 0.5, name
+	lessonA := lesson("a")
+	lessonA.Epsilon, lessonA.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
 	c, rewarded := bandit.New(), 0
 	var provisional []bandit.Provisional
@@ -49,7 +49,7 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 		if len(all[i].assignment.Picks) == 0 || rewarded == 60 {
 			continue
 		}
-		if c.Posterior(k).TrialEnded {
+		if c.Posterior(lessonA).TrialEnded {
 			t.Fatalf("trial ended after %d rewarded picks, want 60", rewarded)
 		}
 		rewarded++
@@ -59,12 +59,12 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 		}
 		c.Add(all[i].assignment.TrialEntries(all[i].name, all[i].reward))
 	}
-	if chooser, counted, evaluated := c.Posterior(k).TrialEnded, c.PosteriorFromCounters(k).TrialEnded, c.TrialCounters().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
+	if chooser, counted, evaluated := c.Posterior(lessonA).TrialEnded, c.PosteriorFromCounters(lessonA).TrialEnded, c.TrialCounters().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
 		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, PosteriorFromCounters.TrialEnded = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
 	}
 	copied := c.Clone()
-	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(k).TrialEnded || e.Rewarded != 40 {
-		t.Errorf("clone: PosteriorFromCounters.TrialEnded = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(k).TrialEnded, e.Rewarded)
+	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(lessonA).TrialEnded || e.Rewarded != 40 {
+		t.Errorf("clone: PosteriorFromCounters.TrialEnded = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(lessonA).TrialEnded, e.Rewarded)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)
@@ -73,12 +73,12 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 		reloaded.DropProvisional(e)
 		c.DropProvisional(e)
 	}
-	if c.Posterior(k).TrialEnded || reloaded.Posterior(k).TrialEnded {
+	if c.Posterior(lessonA).TrialEnded || reloaded.Posterior(lessonA).TrialEnded {
 		t.Error("after DropProvisional: Posterior.TrialEnded = true, want false")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
-	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
+	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{lessonA}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
 		t.Errorf("objective all: picks = %+v, want one with epsilon 0.2 that is not in a trial", p)
 	}
 }

@@ -74,9 +74,9 @@ type chooserState struct {
 // snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which must
 // stay.
 func snapshot(c *bandit.Chooser) (s chooserState) {
-	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
-		s.stats = append(s.stats, c.TrialCounters().Stats(k.Arm))
-		s.beliefs = append(s.beliefs, c.Posterior(k))
+	for _, action := range lessons("a", "b") {
+		s.stats = append(s.stats, c.TrialCounters().Stats(action.Arm))
+		s.beliefs = append(s.beliefs, c.Posterior(action))
 	}
 	s.global = c.TrialCounters().Global()
 	s.n, s.sum = c.Baseline("x")

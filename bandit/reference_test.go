@@ -165,24 +165,24 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 		},
 	}
 	one, two := c.AddProvisional(a, 1, 1), c.AddProvisional(a, 1, 1)
-	k := lesson("a")
-	k.Epsilon, k.Trial = 0.5, "7.2"
-	if p := c.Posterior(k); !p.TrialEnded || !one.Rewarded() {
+	lessonA := lesson("a")
+	lessonA.Epsilon, lessonA.Trial = 0.5, "7.2"
+	if p := c.Posterior(lessonA); !p.TrialEnded || !one.Rewarded() {
 		t.Fatalf("both picks rewarded: belief = %+v, want TrialEnded = true", p)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)
 	n, sum := reloaded.Baseline("x")
-	if got, want := reloaded.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
+	if got, want := reloaded.Posterior(lessonA), c.Posterior(lessonA); got != want || n != 2 || sum != 2 {
 		t.Errorf("after Inherit: belief = %+v, baseline = %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
 	reloaded.DropProvisional(one)
-	if p := reloaded.Posterior(k); p.TrialEnded {
+	if p := reloaded.Posterior(lessonA); p.TrialEnded {
 		t.Errorf("one reward withdrawn: belief = %+v, want TrialEnded = false", p)
 	}
 	reloaded.DropProvisional(two)
 	empty := bandit.New()
-	if got, want := reloaded.Posterior(k), empty.Posterior(k); got != want {
+	if got, want := reloaded.Posterior(lessonA), empty.Posterior(lessonA); got != want {
 		t.Errorf("without provisional rewards: belief = %+v, want %+v", got, want)
 	}
 }
@@ -232,14 +232,14 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 		more           []bandit.Action
 		want           []string
 	}{
-		"no limit":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
-		"two slots":                  {2, 0, 0, nil, []string{"a", "b"}},
-		"two slots left":             {3, 0, 4, nil, []string{"a", "b"}},
-		"no slot left":               {3, 0, 6, nil, nil},
-		"no slot left, loop warning": {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
-		"room for two":               {3, 200, 0, nil, []string{"a", "b"}},
-		"room for nearly two":        {3, 199, 0, nil, []string{"a"}},
-		"room for none":              {3, bandit.NoRoom, 0, nil, nil},
+		"no limit":                   {k: 3, want: []string{"a", "b", "c"}},
+		"two slots":                  {k: 2, want: []string{"a", "b"}},
+		"two slots left":             {k: 3, spent: 4, want: []string{"a", "b"}},
+		"no slot left":               {k: 3, spent: 6},
+		"no slot left, loop warning": {k: 3, spent: 7, more: []bandit.Action{warning}, want: []string{"loop-warning"}},
+		"room for two":               {k: 3, room: 200, want: []string{"a", "b"}},
+		"room for nearly two":        {k: 3, room: 199, want: []string{"a"}},
+		"room for none":              {k: 3, room: bandit.NoRoom},
 	} {
 		given, fresh := bandit.DecideShared(
 			bandit.Config{K: tc.k, Room: tc.room},

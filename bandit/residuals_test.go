@@ -113,9 +113,9 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 			shuffled.Add(s)
 		}
 		shuffled.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
-		for _, k := range lessons("a", "b") {
-			if got, want := shuffled.PosteriorFromCounters(k), ordered.PosteriorFromCounters(k); got != want {
-				t.Fatalf("PosteriorFromCounters(%s) = %+v, want %+v", k.Slug, got, want)
+		for _, action := range lessons("a", "b") {
+			if got, want := shuffled.PosteriorFromCounters(action), ordered.PosteriorFromCounters(action); got != want {
+				t.Fatalf("PosteriorFromCounters(%s) = %+v, want %+v", action.Slug, got, want)
 			}
 		}
 		n, sum := ordered.Baseline("x")

@@ -85,12 +85,12 @@ func (w *world) simulateLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain
 	index := w.index()
 	for i := range n {
 		baseRate, matched := w.drawSession()
-		cs := make([]bandit.Action, 0, len(matched))
+		actions := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
-			cs = append(cs, w.lessons[j].Action)
+			actions = append(actions, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
-		p := w.successRate(baseRate, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
+		p := w.successRate(baseRate, bandit.Decide(cfg, c, &a, "later-"+unitName(i), actions, 1), index)
 		gain += (p - baseRate) / float64(n)
 		y := 0.0
 		if w.rng.Float64() < p {
@@ -107,12 +107,12 @@ func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain floa
 	rewards := 0
 	for i := range n {
 		baseRate, matched := w.drawSession()
-		cs := make([]bandit.Action, 0, len(matched))
+		actions := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
-			cs = append(cs, w.lessons[j].Action)
+			actions = append(actions, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
-		ps := bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
+		ps := bandit.Decide(cfg, c, &a, unitName(i), actions, 1)
 		p := w.successRate(baseRate, ps, index)
 		if i >= n/2 {
 			gain += (p - baseRate) / float64(n-n/2)

@@ -31,10 +31,10 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 		followed, followedFailed, other, otherFailed int
 		proposed                                     bool
 	}{
-		"advice ends the failure":                  {4, 0, 0, 4, true},
-		"failure ends as often without the advice": {4, 0, 8, 0, false},
-		"failure persists despite the advice":      {0, 4, 4, 0, false},
-		"too few sessions without the advice":      {2, 0, 1, 0, true},
+		"advice ends the failure":                  {followed: 4, otherFailed: 4, proposed: true},
+		"failure ends as often without the advice": {followed: 4, other: 8},
+		"failure persists despite the advice":      {followedFailed: 4, other: 4},
+		"too few sessions without the advice":      {followed: 2, other: 1, proposed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

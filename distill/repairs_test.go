@@ -133,7 +133,7 @@ func TestRepairRulesHaveLimits(t *testing.T) {
 	})
 }
 
-func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
+func TestFormLessonNeedsSameValue(t *testing.T) {
 	for _, tc := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"a different number", "", `"500"`, `"100"`},

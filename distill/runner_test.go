@@ -153,7 +153,7 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 }
 
 // The run ends when the judge fails on three sessions in a row, or on all sessions. In a pattern, ! is a failure.
-func TestFailureInOneSessionDoesNotStopRun(t *testing.T) {
+func TestRunContinuesAfterFailedSession(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
 	for i := range 4 {

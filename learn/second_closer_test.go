@@ -89,7 +89,7 @@ func TestFleetReadsClosingSessionsInParallel(t *testing.T) {
 }
 
 // If the replica with the session has stopped, another replica closes the session a few intervals later.
-func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
+func TestReplicaWithSessionInMemoryClosesFirst(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))

@@ -172,7 +172,7 @@ func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 }
 
 // Among many lessons, some intervals exclude 0 by chance.
-func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
+func TestHelpsNeedsMoreThanIntervalAboveZero(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 620, withheld: 620, injectedRate: 0.59, withheldRate: 0.5})
 	r := lessonRow(t, c)

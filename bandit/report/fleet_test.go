@@ -27,19 +27,19 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 	}
 	for i := range sessions {
 		difficulty := r.NormFloat64()
-		var cs []bandit.Action
+		var actions []bandit.Action
 		for j, l := range all {
 			chance := 3 / float64(len(all))
 			if j%2 == 0 {
 				chance *= math.Exp(0.6*difficulty - 0.18)
 			}
 			if r.Float64() < chance {
-				cs = append(cs, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
+				actions = append(actions, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 			}
 		}
 		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/400)}
 		successRate := 0.5 - 0.12*difficulty
-		for _, k := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), cs, 1) {
+		for _, k := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), actions, 1) {
 			if k.Injected {
 				successRate += truth[k.Slug]
 			}

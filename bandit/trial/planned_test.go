@@ -126,7 +126,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
-	for _, tc := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
+	for _, tc := range []struct{ effect, minShare, maxShare float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
 		found := 0
 		for run := range uint64(runs) {
 			all, k := trialSessions(int(n)+20, trial.PlannedName(time.Unix(1, 0), n, ""), tc.effect, run), trial.NewCounters()
@@ -139,8 +139,8 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 				found++
 			}
 		}
-		if share := float64(found) / runs; share < tc.least || share > tc.most {
-			t.Errorf("effect %v: share of %d-pick runs with a reported effect = %v, want %v to %v", tc.effect, n, share, tc.least, tc.most)
+		if share := float64(found) / runs; share < tc.minShare || share > tc.maxShare {
+			t.Errorf("effect %v: share of %d-pick runs with a reported effect = %v, want %v to %v", tc.effect, n, share, tc.minShare, tc.maxShare)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks holds picks in counters, and the sums that the test adds up itself.
+// countedPicks holds picks in counters, and the sums that the test adds maxAbove itself.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -104,7 +104,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // the tests need repeatable numbers
 		p := &countedPicks{Counters: trial.NewCounters()}
-		var up, down float64
+		var maxAbove, maxBelow float64
 		var noEffectAt int64
 		for i := range 4000 {
 			injected := r.Float64() >= 0.5
@@ -125,25 +125,25 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			if p.n >= 50 && p.n1 >= 50 && p.n0 >= 50 {
 				far := -math.Log(trial.IntervalPValue(mean, p.n, v, 1000))
 				if mean > 0 {
-					up = max(up, far)
+					maxAbove = max(maxAbove, far)
 				} else {
-					down = max(down, far)
+					maxBelow = max(maxBelow, far)
 				}
 			}
 			if h := trial.HalfWidth(p.n, v, 1000); noEffectAt == 0 && p.n >= 50 && mean-h >= -0.03 && mean+h <= 0.03 {
 				noEffectAt = int64(i)
 			}
 			s := p.Stats("a@1")
-			if math.Abs(s.Maxima.MaxAbove-up) > 1e-3 || math.Abs(s.Maxima.MaxBelow-down) > 1e-3 || s.Maxima.NoEffectAt != noEffectAt {
-				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Maxima.MaxAbove, s.Maxima.MaxBelow, s.Maxima.NoEffectAt, up, down, noEffectAt)
+			if math.Abs(s.Maxima.MaxAbove-maxAbove) > 1e-3 || math.Abs(s.Maxima.MaxBelow-maxBelow) > 1e-3 || s.Maxima.NoEffectAt != noEffectAt {
+				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Maxima.MaxAbove, s.Maxima.MaxBelow, s.Maxima.NoEffectAt, maxAbove, maxBelow, noEffectAt)
 			}
-			above, below := up >= math.Log(20), down >= math.Log(20)
+			above, below := maxAbove >= math.Log(20), maxBelow >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (noEffectAt > 0 || above && !below) {
 				t.Fatalf("%s after %d picks: Concluded = %v, want %v", name, i, got, !got)
 			}
 		}
-		if reached := map[string]bool{"lesson helps": up > 3, "lesson harms": down > 3, "lesson has no effect": noEffectAt > 0}; !reached[name] {
-			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, up, down, noEffectAt)
+		if reached := map[string]bool{"lesson helps": maxAbove > 3, "lesson harms": maxBelow > 3, "lesson has no effect": noEffectAt > 0}; !reached[name] {
+			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, maxAbove, maxBelow, noEffectAt)
 		}
 	}
 }
@@ -152,11 +152,11 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
-		up, down, noEffectAt int64
-		want                 bool
+		maxAbove, maxBelow, noEffectAt int64
+		want                           bool
 	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
 		k := trial.NewCounters()
-		k.MergeMaxima([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
+		k.MergeMaxima([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.maxAbove}, {Key: key("a@1", "out-", 0), Value: tc.maxBelow}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
 		if got := k.Progress("a@1", 0, "", 0); got.Concluded != tc.want || got.Proven {
 			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", tc, got, tc.want)
 		}

@@ -21,7 +21,7 @@ func TestTokenAfterLabelIsRedacted(t *testing.T) {
 	}
 }
 
-func TestOtherValuesAndProseAfterSecretNameAreKept(t *testing.T) {
+func TestProseAfterSecretNameIsKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"the cache key " + alnum40, "| Partition key | " + alnum40 + " |", "the public key " + alnum40,

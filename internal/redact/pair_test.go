@@ -9,7 +9,7 @@ import (
 )
 
 // A value between < and > must be redacted, and a text without these marks must stay.
-func TestValueInNameValuePairIsRedacted(t *testing.T) {
+func TestNameValuePairIsRedacted(t *testing.T) {
 	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
@@ -52,7 +52,7 @@ func TestValueInNameValuePairIsRedacted(t *testing.T) {
 	}
 }
 
-func TestValueInNameValuePairIsRedactedInNestedJSON(t *testing.T) {
+func TestNameValuePairInNestedJSONIsRedacted(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`
 	for depth := range 4 {

@@ -3,7 +3,7 @@ package redact_test
 import "testing"
 
 // A value between < and > must be redacted, and a text without these marks must stay.
-func TestValuesInScriptsRoutersAndSentencesAreRedacted(t *testing.T) {
+func TestValuesInScriptsAndSentencesAreRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	assertMarked(t, "secret",

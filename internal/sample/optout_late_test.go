@@ -37,7 +37,7 @@ func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	return list
 }
 
-func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
+func TestHiddenExchangesFollowLaterPathOptOut(t *testing.T) {
 	t.Parallel()
 	o := newOptOut(t, "*.env")
 	for _, dialect := range []string{"chat", "responses"} {
@@ -86,7 +86,7 @@ func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 }
 
 // A nil OptOut hides nothing.
-func TestLaterAgentOrTenantOptOutHidesAllExchanges(t *testing.T) {
+func TestLaterAgentOrTenantOptOutHidesAll(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)
 	var none *sample.OptOut
