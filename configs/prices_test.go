@@ -20,6 +20,7 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		"listed model":                     {ownPrices, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
 		"listed model with a cached price": {ownPrices, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
 		"model that is not listed":         {ownPrices, "claude-sonnet-4-5", "", price.Price{}, false},
+		"listed model without output":      {"prices: [{model: own, input: 4}]", "own", "", price.Price{Input: 4, Cached: 4, NoOutput: true}, true},
 		"flat price":                       {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
 		"flat price for unlisted models":   {ownPrices + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
 	} {

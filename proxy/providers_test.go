@@ -92,6 +92,18 @@ func TestRequestReachesProviderPath(t *testing.T) {
 	}
 }
 
+func TestDeploymentInPathIsTheModel(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+	})
+	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL})
+	f.send(t, "POST", "/openai/deployments/our-gpt/chat/completions?api-version=1", http.Header{"Precept-Session": {"azure"}}, `{"messages":[{"role":"user","content":"Hello"}]}`)
+	list := defaultTenantExchanges(t, f, "azure")
+	if len(list) != 1 || list[0].Model != "our-gpt" {
+		t.Errorf("got exchanges %+v, want one with model our-gpt", list)
+	}
+}
+
 // precept removes a repetition only if the repeated path is a known base path or API path.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, tc := range []struct{ upstream, requested, want string }{

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -217,7 +218,7 @@ func (t *turn) parse() {
 	case err != nil:
 		t.countUninspected(label.UninspectedInvalid)
 	default:
-		req.Model = t.settings.cleanName(req.Model)
+		req.Model = t.settings.cleanName(cmp.Or(req.Model, deploymentName(t.in.r.URL.Path)))
 		t.in.req, t.in.model = req, req.Model
 	}
 }

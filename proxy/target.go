@@ -67,7 +67,16 @@ func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectForPath(p) != wire.NoDialect)
 }
 
-func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
+const deployments = "/openai/deployments/"
+
+func isDeployment(p string) bool { return strings.HasPrefix(p, deployments) }
+
+// deploymentName returns the Azure deployment in a path, which stands for the model if the body names none.
+func deploymentName(p string) string {
+	_, name, _ := strings.Cut(p, deployments)
+	name, _, _ = strings.Cut(name, "/")
+	return name
+}
 
 // warnUnknown logs, once for each upstream, that the upstream does not know a path.
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {

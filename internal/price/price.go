@@ -48,7 +48,7 @@ func Flat(input, cached float64) *Table {
 }
 
 // Price returns a model's price, if known. A name may begin with vendors, as in
-// openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
+// openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5. Vertex AI writes an @ before the date.
 func (t *Table) Price(model string) (p Price, ok bool) {
 	if t == nil {
 		return p, false
@@ -58,14 +58,13 @@ func (t *Table) Price(model string) (p Price, ok bool) {
 	if _, after, found := strings.Cut(short, "anthropic."); found {
 		short = after
 	}
+	names := [...]string{name, short, strings.ReplaceAll(short, "@", "-")}
 	for i := range t.Entries {
-		e := &t.Entries[i]
-		pattern := strings.ToLower(e.Pattern)
-		if matchesName, _ := path.Match(pattern, name); matchesName {
-			return e.Price, true
-		}
-		if matchesShortName, _ := path.Match(pattern, short); matchesShortName && name != "" {
-			return e.Price, true
+		pattern := strings.ToLower(t.Entries[i].Pattern)
+		for _, n := range names {
+			if matches, _ := path.Match(pattern, n); matches {
+				return t.Entries[i].Price, true
+			}
 		}
 	}
 	if t.Fallback != nil {

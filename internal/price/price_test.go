@@ -13,6 +13,7 @@ func TestPriceMatchesModelPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
+		"vertex_ai/claude-sonnet-4@20250514": 3, "claude-opus-4-1@20250805": 15,
 		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
 	} {
 		p, ok := price.BuiltIn().Price(model)
@@ -52,5 +53,12 @@ func TestFlatPriceAppliesToEveryModel(t *testing.T) {
 	p, ok := price.Flat(2, 0).Price("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
 		t.Errorf("Price = %+v, %t, want %+v, true", p, ok, want)
+	}
+}
+
+func TestPatternMatchesNameAsWritten(t *testing.T) {
+	table := &price.Table{Entries: []price.Entry{{Pattern: "claude-sonnet-4@2025*", Price: price.Price{Input: 2}}}}
+	if p, ok := table.Price("vertex_ai/claude-sonnet-4@20250514"); !ok || p.Input != 2 {
+		t.Errorf("Price = %+v, %t, want Input = 2, true", p, ok)
 	}
 }

@@ -119,7 +119,8 @@ func (r *ReplyReader) read(rest []byte) {
 type jsonBody struct {
 	bytes   []byte
 	max     int  // in bytes
-	tooLong bool // longer than max, and discarded
+	tooLong bool // longer than max, and discarded except for the end
+	end     []byte
 	last    byte // last byte other than white space
 }
 
@@ -128,7 +129,7 @@ func (j *jsonBody) write(p []byte, size int64) {
 		j.last = s[len(s)-1]
 	}
 	if j.tooLong = j.tooLong || len(j.bytes)+len(p) > j.max; j.tooLong {
-		j.bytes = nil
+		j.end, j.bytes = appendEnd(appendEnd(j.end, j.bytes), p), nil
 		return
 	}
 	if j.bytes == nil && int64(len(p)) < size && size <= int64(j.max) {
@@ -150,7 +151,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 
 // MemoryBytes returns the memory held by the reader.
 func (r *ReplyReader) MemoryBytes() int {
-	n := r.unpack.memoryBytes() + cap(r.json.bytes) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
+	n := r.unpack.memoryBytes() + cap(r.json.bytes) + cap(r.json.end) + cap(r.sse.line) + cap(r.sse.lineEnd) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.items.list {
 		n += itemCost + s.fullCapacity + cap(s.text)
 	}
@@ -161,7 +162,7 @@ func (r *ReplyReader) MemoryBytes() int {
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
 // Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. From a long
-// JSON body or a compressed reply, the reader keeps nothing.
+// JSON body, the reader keeps only the usage, and from a compressed reply nothing.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -235,6 +236,7 @@ func (r *ReplyReader) Reply() *Reply {
 func (r *ReplyReader) finishJSON() {
 	if r.json.tooLong {
 		r.rep.Complete = r.json.last == '}'
+		r.tokens.readLast(r.json.end)
 		return
 	}
 	if b := bytes.TrimSpace(r.json.bytes); len(b) > 0 && b[0] == '{' && valid(b) {
@@ -250,6 +252,7 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	}
 	if tooLong {
 		r.rep.Cut = true
+		r.tokens.readLast(data)
 		r.readLostEvent(name)
 		return
 	}

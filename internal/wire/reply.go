@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"errors"
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,11 +50,11 @@ func integerAt(b []byte, v span, fallback int) int {
 // tokens holds counts as a provider reports them, -1 for absent ones.
 type tokens struct{ input, cached, created, output, total int }
 
-// maxTokens keeps faulty numbers from overflowing the sums.
+// maxTokens is the largest credible count.
 const maxTokens = 1e9
 
-// read reads a usage object, with counts from 0 to maxTokens. The largest of several reports is kept, because streams
-// report cumulative numbers, and some servers end a stream with zeros.
+// read reads a usage object. A count that is not a number from 0 to maxTokens is absent. The largest of several reports
+// is kept, because streams report cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -77,16 +77,46 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.created, "cache_creation_input_tokens"},
 		{&t.total, "total_tokens"},
 	} {
-		if raw := usage.Get(count.path).Raw; raw != "" {
-			if n, err := strconv.Atoi(raw); err == nil || errors.Is(err, strconv.ErrRange) {
-				*count.to = max(*count.to, min(max(n, 0), maxTokens))
-			}
+		if n := usage.Get(count.path); n.Type == gjson.Number && n.Num >= 0 && n.Num <= maxTokens {
+			*count.to = max(*count.to, int(n.Num))
 		}
 	}
 }
 
+// endBytes is the number of bytes kept from the end of a reply or event that is too long. The usage follows the texts
+// and images.
+const endBytes = 4096
+
+// appendEnd appends p to end, and may drop all but the last endBytes.
+func appendEnd(end, p []byte) []byte {
+	if len(p) >= endBytes {
+		return append(end[:0], p[len(p)-endBytes:]...)
+	}
+	if len(end)+len(p) > 2*endBytes {
+		end = end[:copy(end, end[len(end)-endBytes:])]
+	}
+	return append(end, p...)
+}
+
+// readLast reads the last usage object in the end of a JSON text. A quoted text has \"usage\" instead.
+func (t *tokens) readLast(b []byte) {
+	const key = `"usage"`
+	for end := len(b); ; {
+		i := bytes.LastIndex(b[:end], []byte(key))
+		if i < 0 {
+			return
+		}
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(b[i+len(key):], " \t\r\n"), []byte(":"))
+		if value = bytes.TrimLeft(value, " \t\r\n"); ok && len(value) > 0 && value[0] == '{' && (i == 0 || b[i-1] != '\\') {
+			t.read(value, span{0, len(value)})
+			return
+		}
+		end = i
+	}
+}
+
 // usage returns a reply's tokens. Gemini and xAI leave reasoning out of completion_tokens, although reasoning is
-// charged as output; total_tokens includes reasoning.
+// charged as output; total_tokens includes reasoning. At most the whole input is cached.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
 	switch {
@@ -94,6 +124,9 @@ func (t *tokens) usage(d Dialect) Usage {
 		u.Input += max(t.cached, 0) + max(t.created, 0)
 	case t.input >= 0 && t.output >= 0:
 		u.Output = max(t.output, t.total-t.input)
+	}
+	if u.Input >= 0 {
+		u.Cached = min(u.Cached, u.Input)
 	}
 	return u
 }

@@ -7,9 +7,10 @@ import (
 // sseReader splits a stream of server-sent events, in pieces of any size, into events. Lines end with LF, CR or CRLF.
 type sseReader struct {
 	maxBytes    int                                   // limit for a line, and for an event's data
-	handleEvent func(name, data []byte, tooLong bool) // data is missing if tooLong
+	handleEvent func(name, data []byte, tooLong bool) // if tooLong, data is the last line's end
 
 	line    []byte
+	lineEnd []byte // end of a line that is longer than maxBytes
 	data    []byte
 	name    []byte
 	hasData bool
@@ -76,7 +77,10 @@ func (s *sseReader) end() {
 
 func (s *sseReader) bufferLine(p []byte) {
 	if room := s.maxBytes - len(s.line); len(p) > room {
-		s.lineCut = true
+		if !s.lineCut {
+			s.lineCut, s.lineEnd = true, appendEnd(nil, s.line)
+		}
+		s.lineEnd = appendEnd(s.lineEnd, p)
 		p = p[:max(room, 0)]
 	}
 	s.line = append(s.line, p...)
@@ -110,11 +114,11 @@ func (s *sseReader) readLine(line []byte) {
 func (s *sseReader) dispatch() {
 	if s.hasData {
 		if s.tooLong {
-			s.data = s.data[:0]
+			s.data = s.lineEnd
 		}
 		s.handleEvent(s.name, s.data, s.tooLong)
 	}
-	s.data, s.name, s.hasData, s.tooLong = reuse(s.data), s.name[:0], false, false
+	s.data, s.lineEnd, s.name, s.hasData, s.tooLong = reuse(s.data), nil, s.name[:0], false, false
 }
 
 func reuse(b []byte) []byte {

@@ -17,6 +17,9 @@ type sseEvent struct {
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
 	s := sseReader{maxBytes: limit, handleEvent: func(name, data []byte, lost bool) {
+		if lost { // data is the line's end
+			data = nil
+		}
 		out = append(out, sseEvent{string(name), string(data), lost})
 	}}
 	for len(stream) > 0 {

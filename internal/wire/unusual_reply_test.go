@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,26 +79,46 @@ func TestReadUnusualReplies(t *testing.T) {
 	}
 }
 
-func TestTokenCountsAreLimited(t *testing.T) {
-	const maxCount = 1_000_000_000
+func TestIncredibleTokenCountsAreAbsent(t *testing.T) {
 	for _, tc := range []struct {
 		dialect wire.Dialect
 		raw     string
 		want    wire.Usage
 	}{
-		{wire.Chat, `{"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1000000001}}`, wire.Usage{Input: maxCount, Cached: -1, Output: maxCount}},
-		{wire.Chat, `{"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":1000000000}}`, wire.Usage{Input: maxCount, Cached: -1, Output: maxCount}},
-		{wire.Chat, `{"usage":{"prompt_tokens":-50000,"completion_tokens":-99999999999999999999}}`, wire.Usage{Input: 0, Cached: -1, Output: 0}},
-		{wire.Responses, `{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":9223372036854775807}}}`, wire.Usage{Input: 5, Cached: maxCount, Output: -1}},
+		{wire.Chat, `{"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1000000001}}`, wire.Usage{Input: -1, Cached: -1, Output: -1}},
+		{wire.Chat, `{"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":1000000000}}`, wire.Usage{Input: -1, Cached: -1, Output: 1_000_000_000}},
+		{wire.Chat, `{"usage":{"prompt_tokens":-50000,"completion_tokens":-99999999999999999999}}`, wire.Usage{Input: -1, Cached: -1, Output: -1}},
+		{wire.Chat, `{"usage":{"prompt_tokens":1e18,"completion_tokens":"7","total_tokens":1e18}}`, wire.Usage{Input: -1, Cached: -1, Output: -1}},
+		{wire.Chat, `{"usage":{"prompt_tokens":1000.0,"completion_tokens":2e2}}`, wire.Usage{Input: 1000, Cached: -1, Output: 200}},
+		{wire.Chat, `{"usage":{"prompt_tokens":100,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":600}}}`, wire.Usage{Input: 100, Cached: 100, Output: 2}},
+		{wire.Responses, `{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":9223372036854775807}}}`, wire.Usage{Input: 5, Cached: -1, Output: -1}},
 		{
-			wire.Messages, `{"type":"message","usage":{"input_tokens":9223372036854775807,"cache_read_input_tokens":9223372036854775807,"cache_creation_input_tokens":9223372036854775807,"output_tokens":7}}`,
-			wire.Usage{Input: 3 * maxCount, Cached: maxCount, Output: 7},
+			wire.Messages, `{"type":"message","usage":{"input_tokens":9,"cache_read_input_tokens":9223372036854775807,"cache_creation_input_tokens":-3,"output_tokens":7}}`,
+			wire.Usage{Input: 9, Cached: -1, Output: 7},
 		},
 	} {
 		r := wire.NewReplyReader(tc.dialect, -1, 1<<16)
 		_, _ = r.Write([]byte(tc.raw))
 		if got := r.Reply().Usage; got != tc.want {
 			t.Errorf("reply %s: got %+v, want %+v", tc.raw, got, tc.want)
+		}
+	}
+}
+
+// An image in a reply may be longer than the limit.
+func TestUsageAfterDiscardedTextIsRead(t *testing.T) {
+	long := strings.Repeat(`\"usage\":{\"input_tokens\":9}`, 1<<10)
+	usage := `"usage": {"input_tokens":7,"input_tokens_details":{"cached_tokens":4},"output_tokens":2},"user":null,"metadata":{}`
+	response := `{"status":"completed","output":[{"type":"image_generation_call","result":"` + long + `"}],` + usage + `}`
+	for _, raw := range []string{response, "event: response.completed\ndata: {\"response\":" + response + "}\n\n"} {
+		for _, piece := range []int{1, 1000, 1 << 20} {
+			r := wire.NewReplyReader(wire.Responses, -1, 1<<12)
+			for part := range slices.Chunk([]byte(raw), piece) {
+				_, _ = r.Write(part)
+			}
+			if rep, want := r.Reply(), (wire.Usage{Input: 7, Cached: 4, Output: 2}); !rep.Cut || !rep.Complete || rep.Usage != want {
+				t.Errorf("%.20q in %d-byte pieces: got Cut = %v, Complete = %v, %+v, want true, true, %+v", raw, piece, rep.Cut, rep.Complete, rep.Usage, want)
+			}
 		}
 	}
 }
