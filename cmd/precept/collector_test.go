@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// If the environment sets GOGC, precept does not change GOGC.
+// A program with a small live heap gets a higher GOGC than 100. If the environment sets GOGC, precept does not change
+// it.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -22,13 +23,14 @@ func TestGOGCFollowsLiveHeap(t *testing.T) {
 		t.Fatalf("after tuneCollector: got memory limit %d, want %d as before", l, limit)
 	}
 	high := collectUntil(t, "above 100", func(p uint64) bool { return p > 100 })
-	load := make([]byte, 300<<20)
-	collectUntil(t, "at most half the first value", func(p uint64) bool { return p <= high/2 })
-	runtime.KeepAlive(load)
-	load = nil //nolint:ineffassign,wastedassign // the collector may free the memory
+	liveHeap := make([]byte, 300<<20)
+	collectUntil(t, "at most half of the first value", func(p uint64) bool { return p <= high/2 })
+	runtime.KeepAlive(liveHeap)
+	liveHeap = nil //nolint:ineffassign,wastedassign // the collector may free the memory
 	collectUntil(t, "at least 75% of the first value", func(p uint64) bool { return p >= high-high/4 })
 }
 
+// readGOGC returns the garbage collector's present GOGC in percent.
 func readGOGC() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
@@ -49,10 +51,10 @@ func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) u
 	return 0
 }
 
-func TestGrowthLimitFallsWithLiveHeap(t *testing.T) {
-	for live, want := range map[uint64]int{0: 250, 10: 250, 19: 250, 24: 183, 36: 88, 48: 41, 64: 31, 80: 25, 200: 25, 4000: 25} {
-		if got := serverBounds().growth(live << 20); got != want {
-			t.Errorf("growth(%d MiB) = %d%%, want %d%%", live, got, want)
+func TestServerHeapGrowthFallsWithLiveHeap(t *testing.T) {
+	for liveMiB, want := range map[uint64]int{0: 250, 10: 250, 19: 250, 24: 183, 36: 88, 48: 41, 64: 31, 80: 25, 200: 25, 4000: 25} {
+		if got := serverBounds().growth(liveMiB << 20); got != want {
+			t.Errorf("growth(%d MiB) = %d%%, want %d%%", liveMiB, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
+// newDemoRows returns report rows for four of the demo's lessons, and one row for another lesson.
 func newDemoRows() []report.Row {
 	return []report.Row{
 		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
@@ -19,6 +20,7 @@ func newDemoRows() []report.Row {
 	}
 }
 
+// goldenTable is the table for newDemoRows with at least 90 columns.
 const goldenTable = `lesson                       true  found  95% interval       in/out  verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   1234/310  proven helps
 read-the-failing-assertion  +14.0      -  -                    12/0  unproven
@@ -30,6 +32,7 @@ run-the-full-suite           +0.0      -  -                     0/0  not matched
 ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
 `
 
+// goldenNarrow is the table without the column in/out.
 const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven
@@ -50,18 +53,18 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	rows := newDemoRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
-		t.Errorf("interval contains 0: got table\n%s\nwant the note about verdicts", text)
+		t.Errorf("interval that contains 0: got table\n%s\nwant the note that a verdict is final", text)
 	}
 }
 
-// A lesson that was first presented as advice and then as a caution has one row for each presentation.
-func TestDemoCircleExplainsLessonWithTwoRows(t *testing.T) {
+// A lesson that was first presented as advice and then as a caution has a row for each presentation.
+func TestCircleReportExplainsLessonWithTwoRows(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
 	earlier.State = "shown otherwise"
 	for name, tc := range map[string]struct {
 		rows      []report.Row
-		explained bool
+		explained bool // the output explains the two rows
 	}{
 		"two presentations": {[]report.Row{earlier, active}, true},
 		"one presentation":  {[]report.Row{active}, false},
@@ -69,7 +72,7 @@ func TestDemoCircleExplainsLessonWithTwoRows(t *testing.T) {
 		var out strings.Builder
 		rows := printCircleRows(tc.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
 		if text := out.String(); len(rows) != len(tc.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != tc.explained {
-			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, the explanation = %v", name, len(rows), text, len(tc.rows), tc.explained)
+			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, and the explanation = %v", name, len(rows), text, len(tc.rows), tc.explained)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Concurrent questions to a judge wait for the same reason, printed once.
-func TestConcurrentWaitsForTheJudgeArePrintedOnce(t *testing.T) {
+// precept asks the judge, a model that rates sessions, several questions at once. All wait for the same reason.
+func TestJudgeWaitIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
 	now := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
 	report := judgeWaitReport(&out, func() time.Time { return now })

@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// startFeedbackServer starts a server that responds with the status codes in order, and then repeats the last one. stop
-// returns the ids of the received feedback.
+// startFeedbackServer starts a server that responds to feedback with the status codes in order, and then repeats the
+// last one. stop stops the server and returns the ids of the received feedback.
 func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
@@ -41,13 +41,13 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
 	w := &invocation{stderr: &output, tools: server.Tools{Random: rand.Reader}}
-	lookups := 0
+	lookups := 0 // the first look-up of the server's address fails
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
 		if lookups++; lookups == 1 {
 			return "", &unavailableError{errNotRunning}
 		}
 		return base, nil
-	}, "", map[string]any{"session_id": "s"})
+	}, "" /* API key */, map[string]any{"session_id": "s"})
 	got := stop()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
 		t.Errorf("postFeedback = %+v, %v after posts with ids %q, want status joined after 3 posts with the same id", answer, err, got)
@@ -62,7 +62,7 @@ func TestPostFeedbackReturnsErrors(t *testing.T) {
 	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, tc := range []struct {
 		code  int
-		limit time.Duration
+		limit time.Duration // how long to retry
 		posts int
 	}{
 		{http.StatusBadRequest, time.Minute, 1},

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flag value's kind is a word such as int or duration.
+// Help shows a flag's kind of value, a word such as int or duration.
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).rootCommand()
@@ -29,7 +29,7 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("%s help: got %s, want %q or %q in it", c.CommandPath(), b.String(), c.Short, c.Long)
+			t.Errorf("%s help: got %s, want a text that contains %q or %q", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -66,7 +66,7 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
 			if err != nil || cmd.CommandPath() != c.CommandPath() {
-				t.Errorf("example %q for %s: got command %s, error %v, want the command itself, no error", line, c.CommandPath(), cmd.CommandPath(), err)
+				t.Errorf("example %q for %s: got command %s, error %v, want the described command and no error", line, c.CommandPath(), cmd.CommandPath(), err)
 			}
 		}
 	})
@@ -87,6 +87,7 @@ func splitWords(line string) (words []string) {
 	return words
 }
 
+// forEachCommand calls check for c and all subcommands.
 func forEachCommand(c *cobra.Command, check func(*cobra.Command)) {
 	check(c)
 	for _, sub := range c.Commands() {

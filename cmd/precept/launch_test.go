@@ -12,9 +12,9 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the launch for a command, with the given files in the home directory. It checks that the files
-// do not change.
-func agentProcess(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
+// configureLaunch configures the launch of an agent's command, with the given files in the user's home directory, and
+// returns the launch and precept's notes for the user. The files must not change.
+func configureLaunch(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range files {
@@ -38,7 +38,7 @@ func agentProcess(t *testing.T, command string, files map[string]string) (*launc
 	t.Cleanup(func() { _ = os.RemoveAll(p.tempPath) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
-			t.Errorf("user's file %s: got %q, error %v, want %q as before", name, b, err, text)
+			t.Errorf("user's file %s: got %q, error %v, want the unchanged text %q", name, b, err, text)
 		}
 	}
 	return p, &notes
@@ -49,8 +49,8 @@ const (
 	upstreamURL = agentURL + ",upstream=mine"                              // base URL for the upstream mine
 )
 
-func TestLaunchSetsAddressesForAnyAgent(t *testing.T) {
-	p, _ := agentProcess(t, "python3 my_agent.py --fast", nil)
+func TestLaunchSetsBaseURLsForAnyAgent(t *testing.T) {
+	p, _ := configureLaunch(t, "python3 my_agent.py --fast", nil)
 	for name, want := range map[string]string{
 		"OPENAI_BASE_URL": agentURL + "/v1", "OPENAI_API_BASE": agentURL + "/v1", "COPILOT_PROVIDER_BASE_URL": agentURL + "/v1",
 		"ANTHROPIC_BASE_URL": agentURL, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
@@ -61,9 +61,9 @@ func TestLaunchSetsAddressesForAnyAgent(t *testing.T) {
 	}
 }
 
-// If only the run is set, PRECEPT_SESSION has the run name.
+// If only the run has a name, PRECEPT_SESSION has that name too.
 func TestLaunchSeparatesRunAndSession(t *testing.T) {
-	for _, tc := range []struct{ run, session, base, sessionVariable string }{
+	for _, tc := range []struct{ run, session, baseURL, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
 		{"", "s", "http://h/p/agent=a,session=s", "s"},
@@ -72,29 +72,29 @@ func TestLaunchSeparatesRunAndSession(t *testing.T) {
 		if err := p.configure(); err != nil {
 			t.Fatal(err)
 		}
-		if p.env["OPENAI_BASE_URL"] != tc.base+"/v1" || p.env["PRECEPT_RUN"] != tc.run || p.env["PRECEPT_SESSION"] != tc.sessionVariable {
-			t.Errorf(`run %q, session %q: got environment %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q, PRECEPT_SESSION=%q`, tc.run, tc.session, p.env, tc.base+"/v1", tc.run, tc.sessionVariable)
+		if p.env["OPENAI_BASE_URL"] != tc.baseURL+"/v1" || p.env["PRECEPT_RUN"] != tc.run || p.env["PRECEPT_SESSION"] != tc.sessionVariable {
+			t.Errorf(`run %q, session %q: got environment %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q, PRECEPT_SESSION=%q`, tc.run, tc.session, p.env, tc.baseURL+"/v1", tc.run, tc.sessionVariable)
 		}
 	}
 }
 
 func TestLaunchSetsCodexProvider(t *testing.T) {
-	p, _ := agentProcess(t, "codex exec x", nil)
+	p, _ := configureLaunch(t, "codex exec x", nil)
 	if got, want := strings.Join(p.args, " "), `codex -c openai_base_url="`+agentURL+`/v1" exec x`; got != want {
 		t.Errorf("got command %q, want %q", got, want)
 	}
-	p, _ = agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
+	p, _ = configureLaunch(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
 	if got, want := strings.Join(p.args, " "), `codex -c model_providers.m.base_url="`+upstreamURL+`/v1" exec x`; got != want {
 		t.Errorf("got command %q, want %q", got, want)
 	}
-	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
+	p, notes := configureLaunch(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "no configured upstream") {
 		t.Errorf(`provider that is not an upstream: got arguments %q, notes %q, want three arguments and a note with "no configured upstream"`, p.args, notes)
 	}
 }
 
 func TestLaunchSetsOpencodeProviders(t *testing.T) {
-	p, notes := agentProcess(t, "opencode run x", map[string]string{
+	p, notes := configureLaunch(t, "opencode run x", map[string]string{
 		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
 	})
 	var got struct {
@@ -107,12 +107,12 @@ func TestLaunchSetsOpencodeProviders(t *testing.T) {
 		t.Errorf("got providers %+v, want three, with base URL %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Errorf(`got notes %q, want "far uses http://elsewhere.test" in them`, notes)
+		t.Errorf(`got notes %q, want notes that contain "far uses http://elsewhere.test"`, notes)
 	}
 }
 
 func TestLaunchSetsPiProviders(t *testing.T) {
-	p, _ := agentProcess(t, "/usr/bin/pi -p x", map[string]string{
+	p, _ := configureLaunch(t, "/usr/bin/pi -p x", map[string]string{
 		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
 		".pi/agent/auth.json":   `{}`,
 	})
@@ -127,26 +127,26 @@ func TestLaunchSetsPiProviders(t *testing.T) {
 }
 
 func TestLaunchSetsContinueAndQwenProviders(t *testing.T) {
-	p, _ := agentProcess(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
+	p, _ := configureLaunch(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {
-		t.Fatalf("cn: got arguments %q, want --config as the first", p.args)
+		t.Fatalf("cn: got arguments %q, want --config as the first argument", p.args)
 	}
 	b, err := os.ReadFile(p.args[2])
 	if want := "models:\n  - name: a\n    apiBase: " + upstreamURL + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
 		t.Errorf("cn: got configuration %q, error %v, want %q", b, err, want)
 	}
-	p, _ = agentProcess(t, "qwen -p x", nil)
+	p, _ = configureLaunch(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
 		t.Errorf(`got command %q, want "qwen --auth-type openai -p x"`, got)
 	}
-	p, _ = agentProcess(t, "qwen --auth-type=other -p x", nil)
+	p, _ = configureLaunch(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
 		t.Errorf("qwen with the user's --auth-type: got arguments %q, want them unchanged", p.args)
 	}
 }
 
-func TestProgramNameIsTheAgentInTheCommand(t *testing.T) {
+func TestProgramNameReturnsAgentName(t *testing.T) {
 	for command, want := range map[string]string{
 		"codex exec x": "codex", "/usr/local/bin/pi -p x": "pi", "python3.12 agents/triage.py": "triage", "npx -y cline@3 x": "cline",
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",

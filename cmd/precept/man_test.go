@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The pages are the same in every run. tools/release.sh runs this test with PRECEPT_MAN, and packs the pages written
-// there.
+// tools/release.sh runs this test, and packs the pages that the test writes into the directory PRECEPT_MAN.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
@@ -39,6 +38,7 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
+// writePages writes a manual page for each command.
 func writePages(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -49,10 +49,10 @@ func writePages(t *testing.T, dir string) {
 	root.InitDefaultCompletionCmd()
 	escapeAll(root)
 	day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	head := &doc.GenManHeader{
+	header := &doc.GenManHeader{
 		Title: "PRECEPT", Section: "1", Source: "precept", Manual: "precept", Date: &day,
 	}
-	if err := doc.GenManTree(root, head, dir); err != nil {
+	if err := doc.GenManTree(root, header, dir); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,8 +61,8 @@ func writePages(t *testing.T, dir string) {
 // emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)
-	each := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
-	c.LocalFlags().VisitAll(each)
+	escapeUsage := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
+	c.LocalFlags().VisitAll(escapeUsage)
 	for _, sub := range c.Commands() {
 		escapeAll(sub)
 	}
@@ -70,11 +70,11 @@ func escapeAll(c *cobra.Command) {
 
 // escape escapes a text, but keeps indented lines: examples, and code in Markdown.
 func escape(text string) string {
-	marks := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
+	escaper := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if !strings.HasPrefix(line, "    ") {
-			lines[i] = marks.Replace(line)
+			lines[i] = escaper.Replace(line)
 		}
 	}
 	return strings.Join(lines, "\n")

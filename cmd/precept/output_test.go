@@ -8,7 +8,7 @@ import (
 	"precept/distill"
 )
 
-func TestTableAndWrappedTextFitColumns(t *testing.T) {
+func TestTablesAndWrappedTextsFitColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
 		{"reproduce-before-you-fix-anything-at-all", "quarantined!", "success", "0.55", "Reproduce the fault before you change a line, and keep the command that shows it"},
@@ -22,19 +22,19 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
 			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
-				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d", n, columns, line)
+				t.Errorf("line %q: got %d columns, want at most %d", line, n, columns)
 			}
 		}
 		for _, row := range rows {
 			for _, cell := range row {
 				joined := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(joined, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("table with %d columns: got\n%[3]s\nwant cell %[2]q in it", columns, cell, b.String())
+					t.Errorf("table with %d columns: got\n%s\nwant a table that contains %q", columns, b.String(), cell)
 				}
 			}
 		}
 		if lines := strings.Count(b.String(), "\n"); (lines == len(rows)) != (columns == 1<<20) {
-			t.Errorf("table with %[2]d columns: got %[1]d lines, want one line per row only with enough columns:\n%[3]s", lines, columns, b.String())
+			t.Errorf("table with %d columns: got %d lines, want one line per row only with enough columns:\n%s", columns, lines, b.String())
 		}
 	}
 	var b strings.Builder
@@ -56,14 +56,14 @@ func TestFoldSentenceDoesNotSplitWords(t *testing.T) {
 	}
 }
 
-func TestDistillSummaryNamesSetAsideSessions(t *testing.T) {
-	for want, s := range map[string]*distill.Summary{
+func TestDistillSummaryCountsSetAsideSessions(t *testing.T) {
+	for want, summary := range map[string]*distill.Summary{
 		"set aside 2 sessions until": {Read: 5, Unchanged: 5, SetAside: 2},
 		"set aside 1 session until":  {Read: 5, Unchanged: 3, Failed: 2, SetAside: 1},
 	} {
 		var b strings.Builder
-		if err := printDistill(&b, s, &distillFlags{}); err != nil || !strings.Contains(b.String(), want) {
-			t.Errorf("summary(%+v) = %q, %v, want %q in it", *s, b.String(), err, want)
+		if err := printDistill(&b, summary, &distillFlags{}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("printDistill(%+v): got %q, error %v, want a text that contains %q", *summary, b.String(), err, want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A shorter line overwrites a longer line completely.
+// A shorter progress line must overwrite a longer one completely.
 func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)

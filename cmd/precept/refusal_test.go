@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The error does not mention PRECEPT_ADMIN_TOKEN, because the token is valid.
-func TestViewerTokenErrorHasServersReason(t *testing.T) {
+// An error about a viewer's token must not mention PRECEPT_ADMIN_TOKEN, because the token is valid.
+func TestResponseErrorShowsServersReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"
 	err := responseError("http://127.0.0.1:1", &http.Response{

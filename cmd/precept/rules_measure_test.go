@@ -14,8 +14,8 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// openSections returns an empty store for registered rules sections, and a function that registers a file's section
-// Style.
+// openSections returns an empty store for the sections that precept measures, and a function that registers a file's
+// section Style for measuring.
 func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureResult) {
 	t.Helper()
 	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
@@ -25,7 +25,7 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	return storage, func(path, text string, picks int64) measureResult {
 		t.Helper()
 		f := measureFlags{sections: []string{"Style"}, share: 0.5, picks: picks}
-		answer, err := f.register(t.Context(), storage, 3, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		answer, err := f.register(t.Context(), storage, 3 /* measurements at once */, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,8 +33,8 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	}
 }
 
-// If a different file has a section with the same name, that section is refused.
-func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
+// An edited section displaces the earlier version. A section from another file with the same name is skipped.
+func TestRegisterDisplacesOnlySectionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
@@ -64,8 +64,9 @@ func TestMeasuringFinishedSectionRequiresPicks(t *testing.T) {
 	}
 }
 
-// A section with a prohibition ("never") is removed only with force.
-func TestProposeRemovesSectionsExceptProhibitions(t *testing.T) {
+// A section is removed if its effect is certainly below the margin. A section with a prohibition ("never") is removed
+// only with force.
+func TestProposeRemovesSectionsBelowMargin(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
 	for section, hi := range map[string]float64{"## Style\n\nUse tabs.": .03, "## Keys\n\nNever print a key.": .01, "## Tests\n\nRun the tests.": .2} {
@@ -92,12 +93,12 @@ func TestProposeRemovesSectionsExceptProhibitions(t *testing.T) {
 			}
 		}
 		if tc.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant \"95%% interval -4.0 to\" in it", tc.margin, tc.force, out.String())
+			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant a text that contains \"95%% interval -4.0 to\"", tc.margin, tc.force, out.String())
 		}
 	}
 }
 
-// The clock on the machine that registers the section is two hours ahead.
+// The clock of the machine that registers the section is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
@@ -106,7 +107,7 @@ func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	}
 	defer closeStorage()
 	f := measureFlags{sections: []string{"Style"}, share: 0.5}
-	answer, err := f.register(t.Context(), storage, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
+	answer, err := f.register(t.Context(), storage, 3 /* measurements at once */, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
 	if err != nil || len(answer.Registered) != 1 {
 		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}

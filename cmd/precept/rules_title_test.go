@@ -7,8 +7,9 @@ import (
 	"precept/inject/rules"
 )
 
-// If no phrase is short enough, the title is the section's name.
-func TestBulletLessonTitleIsCompletePhrase(t *testing.T) {
+// A lesson made from a bullet has the first complete phrase as its title, or the section's name if the phrase is too
+// long.
+func TestSectionLessonTitleIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"- Run `make generate` after each change of a file in api, and commit the result. Never edit gen by hand.": "Run make generate after each change of a file in api, and commit the result",
@@ -20,12 +21,12 @@ func TestBulletLessonTitleIsCompletePhrase(t *testing.T) {
 		sections := rules.Split(text)
 		got := sectionLesson("AGENTS.md", &sections[0], text, nil).Title
 		if got != want {
-			t.Errorf("title(%q) = %q, want %q", text, got, want)
+			t.Errorf("title of the lesson from %q = %q, want %q", text, got, want)
 		}
 	}
 	long := "- " + strings.Repeat("word ", 60) + "end."
 	sections := rules.Split(long)
 	if got := sectionLesson("AGENTS.md", &sections[0], long, nil).Title; got != sections[0].Name {
-		t.Errorf("title(sentence with 61 words) = %q, want the section name %q", got, sections[0].Name)
+		t.Errorf("title of the lesson from a sentence with 61 words = %q, want the section name %q", got, sections[0].Name)
 	}
 }

@@ -26,14 +26,14 @@ func TestWatchPageFitsColumns(t *testing.T) {
 				n += runeWidth(r) // 2 columns for a wide character
 			}
 			if n > columns || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
-				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, columns, line)
+				t.Errorf("line %q: got %d columns, want at most %d and no control characters", line, n, columns)
 			}
 		}
 	}
 	plain := strings.Join(pageStyle{width: 80}.turnLines(&turn), "\n")
 	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (injection probability: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
-			t.Errorf("got output\n%s\nwant %q in it", plain, want)
+			t.Errorf("got output\n%s\nwant a text that contains %q", plain, want)
 		}
 	}
 	if coloured := strings.Join(pageStyle{width: 80, colour: true}.turnLines(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {

@@ -29,11 +29,11 @@ import (
 	"precept/store"
 )
 
-// The default store size, for a run without PRECEPT_PAINT.
+// The store size without PRECEPT_PAINT.
 const (
 	paintLessons  = 200
 	paintSessions = 4000
-	paintDays     = 60
+	paintDays     = 60 // age of the oldest copied session
 )
 
 // paintSize returns the store size. make paint sets PRECEPT_PAINT="2000 1000000".
@@ -48,7 +48,8 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	return lessons, sessions
 }
 
-// The test only logs the paint times, because a busy machine would exceed any limit.
+// The test logs the time until each page's first contentful paint, without a limit: a busy machine would exceed any
+// limit.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -57,22 +58,22 @@ func TestFirstPaint(t *testing.T) {
 		}
 		t.Skip("chromium is not installed; apt-get install chromium")
 	}
-	nLessons, nSessions := paintSize(t)
+	lessonCount, sessionCount := paintSize(t)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		harness.ReplyJSON(w, http.StatusOK, map[string]any{"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": "Done."}}}, "usage": map[string]any{"prompt_tokens": 90, "completion_tokens": 2, "total_tokens": 92}})
 	}))
 	t.Cleanup(model.Close)
 	dir, bank := t.TempDir(), t.TempDir()
-	for i := range nLessons {
+	for i := range lessonCount {
 		banktest.WriteLesson(t, bank, fmt.Sprintf("lesson-%04d", i), fmt.Sprintf("topic%04d", i))
 	}
 	flags := []string{"--upstream", model.URL + "/v1", "--lessons", bank, "--reward-close-after", "2s", "--log-level", "error"}
-	seeds := seedSessions(t, dir, nLessons, flags)
-	copies := nSessions/seeds - 1
+	seeds := seedSessions(t, dir, lessonCount, flags)
+	copies := sessionCount/seeds - 1
 	start := time.Now()
 	multiplySessions(t, filepath.Join(dir, "precept.db"), copies)
-	t.Logf("%d sessions for %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(start).Round(time.Second))
+	t.Logf("%d sessions for %d lessons, copied in %s", seeds*(copies+1), lessonCount, time.Since(start).Round(time.Second))
 
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList
@@ -89,14 +90,14 @@ func TestFirstPaint(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(p.AdminURL+"/login?token=e2e-token"), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
 		t.Fatal(err)
 	}
-	rows := min(nLessons, 100)
+	rows := min(lessonCount, 100)
 	for _, page := range []struct {
 		path, css string
-		minimum   int // element count
+		minimum   int // of elements that match css
 	}{
-		{"/", "tbody th.name", min(nLessons, 25)},
+		{"/", "tbody th.name", min(lessonCount, 25)},
 		{"/lessons", "tbody th.name", rows},
-		{"/lessons?page=2&sort=-rewarded", "tbody th.name", min(nLessons-rows, 100)},
+		{"/lessons?page=2&sort=-rewarded", "tbody th.name", min(lessonCount-rows, 100)},
 		{"/lessons/lesson-0007", ".paper", 2},
 		{"/breakdown", "h1", 1},
 		{"/queue", ".empty", 1},
@@ -114,7 +115,7 @@ func TestFirstPaint(t *testing.T) {
 		}
 		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
 		if err != nil || n < page.minimum {
-			t.Errorf("%s: got %d elements %q, error %v, want at least %d and no error", page.path, n, page.css, err, page.minimum)
+			t.Errorf("%s: got %d elements that match %q, error %v, want at least %d and no error", page.path, n, page.css, err, page.minimum)
 		}
 		slices.Sort(paints[1:])
 		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.path, paints[0], paints[2])
@@ -199,8 +200,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	return n
 }
 
-// multiplySessions copies every session, and spreads the copies over the previous 60 days, as in a store after long
-// use.
+// multiplySessions copies every session in the store, and spreads the copies over the previous paintDays days.
 func multiplySessions(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -229,6 +229,7 @@ func multiplySessions(t *testing.T, file string, copies int) {
 		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", idOffset, age, maxID)
 	}
 	do("UPDATE totals SET n = n * ?", copies+1)
+	// Dated counters get a row for each earlier day. Counters without a date have day 0.
 	do("WITH RECURSIVE back(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM back WHERE d < ?) INSERT OR IGNORE INTO counters SELECT tenant, scope, day - d, v FROM counters, back WHERE day > 1000", paintDays-1)
 	do("COMMIT")
 }

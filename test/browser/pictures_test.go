@@ -44,7 +44,7 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal("chromium is not installed; apt-get install chromium")
 	}
-	link := playDemo(t, 6000)
+	link := runDemo(t, 6000)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	t.Cleanup(cancel)
@@ -63,12 +63,12 @@ func TestPictures(t *testing.T) {
 			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
 				t.Fatal(err)
 			}
-			for name, at := range pages {
+			for name, path := range pages {
 				file := name + "-" + theme
 				if width != pictureWidth {
 					file += "-" + strconv.Itoa(width)
 				}
-				takePicture(t, ctx, base+at, filepath.Join(dir, file+".png"), width)
+				takePicture(t, ctx, base+path, filepath.Join(dir, file+".png"), width)
 			}
 		}
 	}
@@ -76,6 +76,7 @@ func TestPictures(t *testing.T) {
 
 const pictureWidth = 1280
 
+// pageWidths returns pictureWidth and the widths in PRECEPT_PICTURE_WIDTHS.
 func pageWidths(t *testing.T) []int {
 	t.Helper()
 	out := []int{pictureWidth}
@@ -89,8 +90,8 @@ func pageWidths(t *testing.T) []int {
 	return out
 }
 
-// playDemo runs precept demo until all sessions are done, and returns the dashboard's login link.
-func playDemo(t *testing.T, sessions int) string {
+// runDemo runs precept demo until all sessions are done, and returns the dashboard's login link.
+func runDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
 	out, err := cmd.StdoutPipe()
@@ -141,11 +142,12 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// openOverview adds a lesson to the queue, and requests the overview every two seconds until the test ends.
+// openOverview adds a lesson to the queue, and requests the overview every two seconds until the test ends, because the
+// overview's chart shows the effects since the server's start.
 func openOverview(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
-	ask := func(ctx context.Context, path string) ([]byte, error) {
+	fetch := func(ctx context.Context, path string) ([]byte, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
 		if err != nil {
 			return nil, err
@@ -158,7 +160,7 @@ func openOverview(t *testing.T, link string) {
 		defer res.Body.Close() //nolint:errcheck // only read
 		return io.ReadAll(res.Body)
 	}
-	health, err := ask(t.Context(), "/api/health")
+	health, err := fetch(t.Context(), "/api/health")
 	var h struct {
 		Config []struct{ Key, Value string }
 	}
@@ -168,7 +170,7 @@ func openOverview(t *testing.T, link string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.New("health page names no lesson directory")
+	err = errors.New("/api/health has no configuration key lessons")
 	for _, k := range h.Config {
 		if k.Key == "lessons" {
 			err = os.WriteFile(filepath.Join(strings.TrimSpace(k.Value), "run-the-suite-of-the-package.md"), []byte(pictureCandidate), 0o600)
@@ -181,7 +183,7 @@ func openOverview(t *testing.T, link string) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			_, _ = ask(ctx, "/")
+			_, _ = fetch(ctx, "/")
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
@@ -206,12 +208,12 @@ func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 		return strings.Fields(text)
 	}
 	pages := map[string]string{}
-	for _, at := range links("header nav a") {
-		name := strings.Trim(at, "/")
+	for _, path := range links("header nav a") {
+		name := strings.Trim(path, "/")
 		if name == "" {
 			name = "overview"
 		}
-		pages[name] = at
+		pages[name] = path
 	}
 	for name, list := range map[string]string{"lesson": "lessons", "session": "sessions"} {
 		if _, ok := pages[list]; !ok {
@@ -235,6 +237,7 @@ func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	return pages
 }
 
+// takePicture writes a screenshot of the page at address to file.
 func takePicture(t *testing.T, ctx context.Context, address, file string, width int) {
 	t.Helper()
 	size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(max(width*5/8, 800)), DeviceScaleFactor: 1}
@@ -245,11 +248,11 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 		if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatalf("navigation to %s: got error %v, want none", address, err)
 		}
-		waits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`/being (read|counted)/.test(document.querySelector("main").textContent)`))
+		waiting, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`/being (read|counted)/.test(document.querySelector("main").textContent)`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !waits {
+		if !waiting {
 			break
 		}
 		time.Sleep(time.Second)
@@ -274,8 +277,8 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// reduceColours returns a smaller file with at most 256 colours. The palette starts with the most common colour in each
-// family, so a single red word on a grey page stays red.
+// reduceColours returns a smaller picture with at most 256 colours. The palette starts with the most common colour in
+// each family of similar colours, so a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

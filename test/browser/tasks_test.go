@@ -10,12 +10,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
+func TestOperatorTasksTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("chromium is not installed; apt-get install chromium")
 	}
-	link := playDemo(t, 1500)
+	link := runDemo(t, 1500)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-dev-shm-usage", true))
 	t.Cleanup(cancel)
@@ -29,12 +29,12 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 	for _, task := range []struct {
 		name   string
-		clicks []string // selectors to click, in order; the first is on the overview
-		result string   // JavaScript expression that must become true
+		clicks []string // CSS selectors for the clicked elements, from the overview on
+		result string   // JavaScript expression that is true when the task is done
 	}{
-		{"this week's costs", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
+		{"see this week's costs", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
 		{
-			"a benched lesson to retire", nil,
+			"find a lesson to retire", nil,
 			`[...document.querySelectorAll("main tbody tr")].some(r => r.textContent.includes("benched") && /retir/i.test(r.textContent))`,
 		},
 		{
@@ -43,7 +43,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 			`document.querySelector("main").textContent.includes("is active now") || document.body.textContent.includes("is active now")`,
 		},
 		{
-			"a change's author and time",
+			"find a change's author and time",
 			[]string{"nav a[href='/lessons']", "main a[href^='/lessons/run-the-suite-of-the-package']"},
 			`/approved the lesson/.test(document.querySelector(".decided").textContent) && document.querySelector(".decided time") != null`,
 		},
@@ -70,12 +70,12 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 			t.Errorf("%s: got %d clicks, want at most 3", task.name, len(task.clicks))
 		}
 		done := waitForTrue(ctx, task.result)
-		if !done && len(task.clicks) == 0 { // the first page may be older than the last sessions
+		if !done && len(task.clicks) == 0 { // the overview may be older than the last sessions
 			done = chromedp.Do(ctx, chromedp.Reload()) == nil && waitForTrue(ctx, task.result)
 		}
 		if !done {
 			page, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
-			t.Errorf("%s: got page %s, want %s to be true", task.name, page, task.result)
+			t.Errorf("%s: got page %s, want a page on which %s is true", task.name, page, task.result)
 		}
 	}
 }

@@ -20,9 +20,9 @@ type recordingProxy struct {
 	feedback []map[string]any
 	faults   []string
 	results  map[string]string // the model's last text, by reply id
-	turns    int
+	requests int
 	asked    map[[2]string]int            // requests by agent and model
-	fail     func(path string, n int) int // response n's status; 0: the model answers
+	fail     func(path string, n int) int // status of the response to request n; 0: the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
@@ -33,16 +33,16 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.turns++
+		s.requests++
 		if s.fail != nil {
-			if status := s.fail(r.URL.Path, s.turns); status != 0 {
+			if status := s.fail(r.URL.Path, s.requests); status != 0 {
 				rw.WriteHeader(status)
 				return
 			}
 		}
 		for h := range r.Header {
 			if strings.HasPrefix(h, "Precept") || strings.Contains(h, "Session") {
-				s.faults = append(s.faults, "got a name in header "+h)
+				s.faults = append(s.faults, "got a session name in header "+h)
 			}
 		}
 		switch r.URL.Path {
@@ -76,6 +76,7 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 	return s
 }
 
+// fleet returns simulated agents that send their requests to the proxy.
 func (p *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
 	t.Helper()
 	tr := &http.Transport{MaxIdleConnsPerHost: agents}
@@ -83,7 +84,7 @@ func (p *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fl
 	return &Fleet{World: w, BaseURL: p.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
 }
 
-func TestFleetPlaysAllSessions(t *testing.T) {
+func TestFleetRunsAllSessions(t *testing.T) {
 	for _, tc := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
 		p := newRecordingProxy(t, w, nil)
@@ -98,16 +99,16 @@ func TestFleetPlaysAllSessions(t *testing.T) {
 			if w.succeeds(tk, nil) {
 				wantSuccess++
 			}
-			if n%5 > 0 {
+			if n%5 > 0 { // one user in five gives no feedback
 				wantRewarded++
 			}
 		}
 		done, success := f.Done()
 		if done != int64(tc.sessions) || success != wantSuccess {
-			t.Errorf("got %d of %d tickets done, %d successes, want all done, %d successes", done, tc.sessions, success, wantSuccess)
+			t.Errorf("got %d of %d sessions done and %d successes, want all done and %d successes", done, tc.sessions, success, wantSuccess)
 		}
-		if p.turns != wantTurns+wantRewarded || len(p.feedback) != wantRewarded || len(p.faults) > 0 {
-			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", p.turns, wantTurns+wantRewarded, len(p.feedback), wantRewarded, p.faults)
+		if p.requests != wantTurns+wantRewarded || len(p.feedback) != wantRewarded || len(p.faults) > 0 {
+			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", p.requests, wantTurns+wantRewarded, len(p.feedback), wantRewarded, p.faults)
 		}
 		for _, fb := range p.feedback {
 			want := 0.0
@@ -133,23 +134,31 @@ func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 		want[[2]string{tk.agent, tk.model}] += tk.turns
 	}
 	if len(want) != 4 || !maps.Equal(p.asked, want) {
-		t.Errorf("got requests by agent and model %v, want %v, with four pairs", p.asked, want)
+		t.Errorf("got requests by agent and model %v, want four pairs: %v", p.asked, want)
 	}
 }
 
 func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
-	with := func(model string, lessons ...int) float64 { return w.successChance(ticket{model: model}, lessons) }
-	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
+	chance := func(model string, lessons ...int) float64 { return w.successChance(ticket{model: model}, lessons) }
+	if gap := chance(largeModel) - chance(smallModel); math.Abs(gap-modelGap) > 1e-9 {
 		t.Errorf("got a difference of %v between the models' chances, want %v", gap, modelGap)
 	}
 	for i := range w.Truths {
 		for _, model := range []string{largeModel, smallModel} {
-			if d := with(model, i) - with(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
-				t.Errorf("%s: got effect %[3]v for %[2]s, want %[4]v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
+			if d := chance(model, i) - chance(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
+				t.Errorf("%s: got effect %v of %s, want %v", model, d, w.Truths[i].Slug, w.Truths[i].Effect)
 			}
 		}
 	}
+}
+
+// statusIf returns status if condition is true, and otherwise 0.
+func statusIf(condition bool, status int) int {
+	if condition {
+		return status
+	}
+	return 0
 }
 
 func TestFleetRunReturnsFirstError(t *testing.T) {
@@ -157,9 +166,9 @@ func TestFleetRunReturnsFirstError(t *testing.T) {
 		fail func(path string, n int) int
 		want string
 	}{
-		"model unavailable": {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "503 Service Unavailable"},
-		"feedback refused":  {func(path string, _ int) int { return map[bool]int{true: 400}[path == "/v1/feedback"] }, "demo: /feedback: 400"},
-		"empty response":    {func(path string, _ int) int { return map[bool]int{true: 200}[path != "/v1/feedback"] }, "demo: no answer"},
+		"model unavailable": {func(_ string, n int) int { return statusIf(n > 4, 503) }, "503 Service Unavailable"},
+		"feedback refused":  {func(path string, _ int) int { return statusIf(path == "/v1/feedback", 400) }, "demo: /feedback: 400"},
+		"empty response":    {func(path string, _ int) int { return statusIf(path != "/v1/feedback", 200) }, "demo: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(1)
@@ -186,7 +195,7 @@ func TestFleetStopsWhenContextEnds(t *testing.T) {
 		t.Error("Run with a cancelled context: err = nil, want an error")
 	}
 	if done, _ := f.Done(); done > 10 {
-		t.Errorf("context ended at request 10: got %d tickets done, want at most 10", done)
+		t.Errorf("context ended at request 10: got %d sessions done, want at most 10", done)
 	}
 	f = p.fleet(t, w, 2, 1)
 	f.BaseURL = "::"

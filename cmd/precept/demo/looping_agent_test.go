@@ -11,9 +11,10 @@ import (
 
 func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 	for _, tc := range []struct {
-		warnAfter     int // results before a warning; 0: no warning
-		caught, calls int64
-		results       int // tool results in the last request to the model
+		warnAfter int   // tool results before the warning; 0: no warning
+		stopped   int64 // loops that a warning ended
+		calls     int64 // calls before the warning
+		results   int   // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {
 		model, scores, results := NewUpstream(NewWorld(1)), []string{}, 0
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -33,13 +34,13 @@ func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 		f := &Fleet{World: NewWorld(1), BaseURL: server.URL + "/v1", Client: server.Client()}
 		err := f.runLoopingAgent(context.Background(), 200)
 		server.Close()
-		caught, calls := f.StoppedLoops()
-		if err != nil || caught != tc.caught || calls != tc.calls || results != tc.results {
-			t.Errorf("warning after %d results (0: none): got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", tc.warnAfter, caught, calls, results, err, tc.caught, tc.calls, tc.results)
+		stopped, calls := f.StoppedLoops()
+		if err != nil || stopped != tc.stopped || calls != tc.calls || results != tc.results {
+			t.Errorf("warnAfter = %d: got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", tc.warnAfter, stopped, calls, results, err, tc.stopped, tc.calls, tc.results)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
-		if len(scores) != 1 || good != (tc.caught == 1) {
-			t.Errorf("warning after %d results (0: none): got feedback %q, want one entry, with score 1 only after a warning", tc.warnAfter, scores)
+		if len(scores) != 1 || good != (tc.stopped == 1) {
+			t.Errorf("warnAfter = %d: got feedback %q, want one entry, with score 1 only after a warning", tc.warnAfter, scores)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// successRateWithout returns the success rate if the sections are removed from each request to the model.
+// successRateWithout runs precept demo --rules without the given sections in the rules file, and returns the success
+// rate.
 func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
@@ -32,7 +33,7 @@ func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...str
 		}
 		for _, s := range sections {
 			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
-				t.Errorf("got request %s, want section %s in it", body, s)
+				t.Errorf("got request %s, want a request that contains section %s", body, s)
 			}
 			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
 		}
@@ -49,7 +50,7 @@ func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...str
 	return sum / rated
 }
 
-// Each ticket has a fixed random number, so a section without an effect changes no result.
+// One random number decides each ticket, so a section without an effect changes no result.
 func TestRulesSuccessRateChangesBySectionEffect(t *testing.T) {
 	const sessions = 500
 	whole := successRateWithout(t, 1, sessions)
@@ -64,7 +65,7 @@ func TestRulesSuccessRateChangesBySectionEffect(t *testing.T) {
 
 func TestRulesFileHasSectionForEachTruth(t *testing.T) {
 	truths := demo.NewRules(1).Truths
-	counts := map[float64]int{}
+	counts := map[float64]int{} // sections by sign of the effect: 1, -1 or 0
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
 			t.Errorf("heading for section %q occurs %d times in the file, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
@@ -72,6 +73,6 @@ func TestRulesFileHasSectionForEachTruth(t *testing.T) {
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}
 	if counts[1] != 3 || counts[-1] != 2 || counts[0] != 7 || strings.Count(demo.RulesFile, "\n## ") != len(truths) {
-		t.Errorf("got %d sections for %d truths, effects by sign %v; want the same numbers, 3 helpful, 2 harmful, 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
+		t.Errorf("got %d sections for %d truths, by sign of the effect %v; want equal numbers, 3 helpful, 2 harmful and 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
 	}
 }

@@ -27,7 +27,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// lastTurnBody returns the last request on ticket n, with the lessons in the system prompt.
+// lastTurnBody returns the body of the last request for ticket n, with the lessons in the system prompt.
 func lastTurnBody(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
@@ -39,23 +39,23 @@ func lastTurnBody(n int, slugs ...string) string {
 
 func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	const path = "/v1/chat/completions"
-	for label, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		path, body string
 		status     int
-		text       string
+		text       string // of the reply; the note in "Step done" may differ
 	}{
 		"unsupported endpoint":       {"/v1/models", "", 404, ""},
 		"no ticket":                  {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
 		"last turn without a ticket": {path, `{"messages":[{"role":"user","content":"` + lastTurnPhrase + `"}]}`, 200, "Which ticket?"},
-		"a step":                     {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
+		"turn before the last":       {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
 		"one-digit ticket number":    {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
 		"body that is not JSON":      {path, "\x00\xff", 200, "Which ticket?"},
 	} {
-		t.Run(label, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, tc.path, tc.body)
 			if status != tc.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(tc.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q (the note may differ)", status, id, text, tc.status, tc.text)
+				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q", status, id, text, tc.status, tc.text)
 			}
 			if !strings.HasPrefix(tc.text, "Step done") && text != tc.text {
 				t.Errorf("got text %q, want %q", text, tc.text)
@@ -92,13 +92,13 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The model knows only from the request text which lessons were injected.
+// The simulated model sees only in the request text which lessons were injected.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
-	for label, slugs := range map[string][]string{
+	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
 		"two lessons and an unknown lesson": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
 	} {
-		t.Run(label, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := NewWorld(11)
 			u := NewUpstream(w)
 			var lessons []int
@@ -134,20 +134,21 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 
 func TestScoreSummary(t *testing.T) {
 	for _, tc := range []struct {
-		s    Score
-		want string
+		score Score
+		want  string
 	}{
 		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
 		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of the sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
-		if got := tc.s.Summary(); got != tc.want {
-			t.Errorf("%+v.Summary() = %q\nwant %q", tc.s, got, tc.want)
+		if got := tc.score.Summary(); got != tc.want {
+			t.Errorf("%+v.Summary() = %q\nwant %q", tc.score, got, tc.want)
 		}
 	}
 }
 
-// Without a typical prompt, a lesson of 40 tokens would cause a large part of the cost.
+// Next to the demo's short messages, a lesson of 40 tokens would be a large part of the cost, so the model reports the
+// tokens of a typical prompt too.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))

@@ -20,25 +20,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWorldIsDeterministicForSeed(t *testing.T) {
 	a, b, other := NewWorld(7), NewWorld(7), NewWorld(8)
-	differ := 0
+	changed := 0
 	for n := 1; n <= 200; n++ {
 		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
 		if !reflect.DeepEqual(ta, tb) || a.ticketText(ta) != b.ticketText(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
 			t.Fatalf("ticket %d: got %+v and %+v in two worlds with the same seed, want the same", n, ta, tb)
 		}
 		if !reflect.DeepEqual(ta, to) {
-			differ++
+			changed++
 		}
 		if ta.turns < 1 || ta.turns > 3 {
 			t.Errorf("ticket %d: got %d turns, want 1 to 3", n, ta.turns)
 		}
 	}
-	if differ < 190 {
-		t.Errorf("another seed: got %d of 200 tickets changed, want at least 190", differ)
+	if changed < 190 {
+		t.Errorf("another seed: got %d of 200 tickets changed, want at least 190", changed)
 	}
 }
 
-func TestEffect(t *testing.T) {
+func TestEffectReturnsTrueEffects(t *testing.T) {
 	w := NewWorld(1)
 	for _, l := range w.Truths {
 		if e, ok := w.Effect(l.Slug); !ok || e != l.Effect {
@@ -50,7 +50,7 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-func TestChanceChangesByEffectWithinLimits(t *testing.T) {
+func TestSuccessChanceChangesByEffect(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))
@@ -80,8 +80,8 @@ func TestChanceChangesByEffectWithinLimits(t *testing.T) {
 	})
 }
 
-// Lessons match tickets with different difficulty, so the raw success rates rank three pairs of lessons in the wrong
-// order.
+// Some lessons match difficult tickets and others match easy ones, so the raw success rates rank three pairs of lessons
+// in the wrong order.
 func TestRawSuccessRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
@@ -135,7 +135,7 @@ func TestRawSuccessRatesMislead(t *testing.T) {
 	}
 }
 
-// The lessons match no other text from the agents.
+// The lessons match neither the agents' later messages nor tickets on other subjects.
 func TestLessonsMatchOnlyIntendedTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
@@ -193,11 +193,11 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("folder named like a lesson file: err = nil, want an error")
+		t.Error("directory named like a lesson file: err = nil, want an error")
 	}
 }
 
-func TestTextNamesTicketAndSubjects(t *testing.T) {
+func TestTicketTextNamesSubjects(t *testing.T) {
 	w := NewWorld(1)
 	for want, applies := range map[string][]int{
 		"Please work on TICKET-000042.":                                                                              nil,

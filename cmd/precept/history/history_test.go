@@ -16,6 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
+// envWithFiles returns an environment with the given files in the home directory.
 func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	t.Helper()
 	home := t.TempDir()
@@ -31,9 +32,10 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, WorkDir: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-func conversations(t *testing.T, client string, e history.Env) (lines []string, skipped string) {
+// readConversations returns a line for each conversation in a client's history, and the errors about skipped entries.
+func readConversations(t *testing.T, client string, env history.Env) (lines []string, skipped string) {
 	t.Helper()
-	c, paths, err := history.Find(client, e)
+	c, paths, err := history.Find(client, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func outline(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-func TestOpenConvertsEachClientsHistory(t *testing.T) {
+func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 	opencode := envWithFiles(t, map[string]string{
 		".local/share/opencode/storage/session/global/ses_1.json":   `{"id":"ses_1"}`,
 		".local/share/opencode/storage/message/ses_1/msg_1.json":    `{"id":"msg_1","role":"user"}`,
@@ -168,12 +170,12 @@ func TestOpenConvertsEachClientsHistory(t *testing.T) {
 		},
 	} {
 		t.Run(client, func(t *testing.T) {
-			got, skipped := conversations(t, client, tc.env)
+			got, skipped := readConversations(t, client, tc.env)
 			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
 				t.Errorf("got conversations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 			if !strings.Contains(skipped, tc.skipped) || tc.skipped == "" && skipped != "" {
-				t.Errorf("got skipped entries %q, want %q in them", skipped, tc.skipped)
+				t.Errorf("got skipped entries %q, want a text that contains %q", skipped, tc.skipped)
 			}
 		})
 	}
@@ -186,7 +188,7 @@ func TestOpenConvertsOpencodeDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // open while the history is read
+	t.Cleanup(func() { _ = db.Close() }) // opencode may be running while precept reads the history
 	if err := sqlitex.ExecuteScript(db, `
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);
@@ -196,16 +198,16 @@ INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"Buil
   ('prt_3', 'msg_3', 'ses_2', 'not JSON');`, nil); err != nil {
 		t.Fatal(err)
 	}
-	got, skipped := conversations(t, "opencode", e)
+	got, skipped := readConversations(t, "opencode", e)
 	if want := `opencode ses_1: user Build it. | call c1 bash({"command":"make"}) | result c1 ok`; len(got) != 1 || got[0] != want {
 		t.Errorf("got conversations %q, want %q", got, want)
 	}
 	if !strings.Contains(skipped, "part prt_3 was skipped") {
-		t.Errorf("got skipped entries %q, want the part prt_3 in them", skipped)
+		t.Errorf("got skipped entries %q, want the part prt_3", skipped)
 	}
 }
 
-func TestFindNamesSearchedPathsForMissingHistory(t *testing.T) {
+func TestFindErrorNamesSearchedPaths(t *testing.T) {
 	e := envWithFiles(t, nil)
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)

@@ -25,11 +25,11 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store with sample streams, one consumer group and one claim, the exclusive right to write.
+// memoryStore is a store with sample streams, a consumer group and a lease, the exclusive right to write.
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // the group's position, by stream
-	claimed string            // owner; "" if free
+	owner   string            // of the lease; "" if free
 }
 
 func (m *memoryStore) add(stream, tenant, id string, at time.Time) {
@@ -74,14 +74,14 @@ func (m *memoryStore) AckSamples(_ context.Context, _ string, positions map[stri
 }
 
 func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Time, _ time.Duration) (bool, error) {
-	if m.claimed != "" && m.claimed != owner {
+	if m.owner != "" && m.owner != owner {
 		return false, nil
 	}
-	m.claimed = owner
+	m.owner = owner
 	return true, nil
 }
 
-func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.claimed = ""; return nil }
+func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.owner = ""; return nil }
 
 // memoryStorage is a storage in memory, so that a test with many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
@@ -137,7 +137,7 @@ func (s *interruptedStorage) write(call func() (string, error)) (string, error) 
 	return "", errKilled
 }
 
-// drain copies a store's samples, in files of about batchBytes bytes.
+// drain exports a store's samples to the lake, in files of about batchBytes bytes.
 func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -150,10 +150,12 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) e
 	})
 }
 
+// row is the part of a Parquet row that the tests read.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
 
+// readSamples returns the exported samples' ids, sorted, and each sample's folder.
 func (m memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
@@ -190,6 +192,7 @@ func newStoreWithSamples() *memoryStore {
 	return m
 }
 
+// storedIDs returns the ids of the store's samples, without deleted ones.
 func storedIDs(m *memoryStore) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
@@ -219,44 +222,45 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 			t.Errorf("sample %s: got folder %s, want %s", id, folders[id], want)
 		}
 	}
-	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.claimed != "" {
-		t.Errorf("got acknowledged positions %v and claim owner %q, want s0's end and a free claim", m.acked, m.claimed)
+	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.owner != "" {
+		t.Errorf("got acknowledged positions %v and lease owner %q, want s0's end and a free lease", m.acked, m.owner)
 	}
 }
 
-// A process is killed before or after each write. The lake lacks only samples that were deleted in between.
+// A process is killed before or after each of its writes, and another process continues. The lake lacks only the
+// samples that were deleted in between.
 func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
-	for _, after := range []bool{false, true} {
+	for _, afterWrite := range []bool{false, true} {
 		for writes := 0; ; writes++ {
 			m, out := newStoreWithSamples(), memoryStorage{}
-			err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: writes, afterWrite: after}, 5000)
+			err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: writes, afterWrite: afterWrite}, 5000)
 			if err == nil {
 				break
 			}
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
+				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, afterWrite, err, errKilled)
 			}
 			before := out.sampleIDs(t)
-			for _, list := range m.streams { // the loop deletes a sample from each stream, unless a file has the sample
+			for _, list := range m.streams { // delete one sample from each stream, unless it is exported
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("killed at write %d (after the write: %v): next process: %v", writes, after, err)
+				t.Fatalf("killed at write %d (after the write: %v): next process: %v", writes, afterWrite, err)
 			}
 			if got, want := out.sampleIDs(t), storedIDs(m); !slices.Equal(got, want) {
-				t.Fatalf("killed at write %d (after the write: %v): got samples %v in the lake, want %v", writes, after, got, want)
+				t.Fatalf("killed at write %d (after the write: %v): got samples %v in the lake, want %v", writes, afterWrite, got, want)
 			}
 		}
 	}
 }
 
-// A process is killed before it writes the state that ends the batch, and then a sample is deleted. The next process
-// removes the sample from the files.
-func TestDeletedSampleIsRemovedFromUnfinishedBatchFiles(t *testing.T) {
+// A process is killed after it wrote a batch's files, but before it wrote the state that ends the batch. Then a sample
+// is deleted.
+func TestDeletedSampleIsRemovedFromUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
@@ -268,7 +272,7 @@ func TestDeletedSampleIsRemovedFromUnfinishedBatchFiles(t *testing.T) {
 	if got := out.sampleIDs(t); len(got) != 2 {
 		t.Fatalf("after the kill: got samples %v in the lake, want both samples", got)
 	}
-	m.streams["s"][0].Sample.ID = ""
+	m.streams["s"][0].Sample.ID = "" // deleted
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +292,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: out, BatchBytes: 1 << 20, BatchAge: time.Hour,
 		Now: func() time.Time { return now },
 		Sleep: func(context.Context, time.Duration) error { // after the samples were read
-			m.streams["s"][0].Sample.ID = ""
+			m.streams["s"][0].Sample.ID = "" // deleted
 			cancel()
 			return context.Canceled
 		},
@@ -302,8 +306,8 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-// A store that lost its newest data adds the sample again, at a different position.
-func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
+// A store that lost its newest data gets the lost samples again, at different positions.
+func TestSampleAddedAgainIsExportedOnce(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
 	for range 2 {
@@ -319,15 +323,15 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	}
 }
 
-// The error names a remedy.
-func TestRunRefusesOutputOrGroupFromAnotherExport(t *testing.T) {
+// Each error names a remedy.
+func TestRunRefusesForeignOutputOrGroup(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	text := out["_precept/state.json"]
-	for name, tc := range map[string]struct{ state, claimed, want string }{
+	for name, tc := range map[string]struct{ state, leaseOwner, want string }{
 		"no state":      {"", "", "name the earlier --output, or a new --group"},
 		"another group": {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
 		"damaged state": {"{", "", "does not parse"},
@@ -339,15 +343,15 @@ func TestRunRefusesOutputOrGroupFromAnotherExport(t *testing.T) {
 		if tc.state != "" {
 			out["_precept/state.json"] = []byte(tc.state)
 		}
-		m.claimed = tc.claimed
+		m.owner = tc.leaseOwner
 		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: Run: err = %v, want an error with %q", name, err, tc.want)
 		}
-		m.claimed = ""
+		m.owner = ""
 	}
 }
 
-// A killed process leaves the planned files' temporary files.
+// A killed process leaves temporary files, named after the planned files.
 func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -360,21 +364,21 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
-	text, _, err := out.Get(t.Context(), "_precept/state.json")
+	stateJSON, _, err := out.Get(t.Context(), "_precept/state.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var state struct{ Planned struct{ Files []string } }
-	if err := json.Unmarshal(text, &state); err != nil || len(state.Planned.Files) != 1 {
-		t.Fatalf("after the kill: got state.json %s, error %v, want one planned file", text, err)
+	if err := json.Unmarshal(stateJSON, &state); err != nil || len(state.Planned.Files) != 1 {
+		t.Fatalf("after the kill: got state.json %s, error %v, want one planned file", stateJSON, err)
 	}
 	name := filepath.Join(dir, filepath.FromSlash(state.Planned.Files[0]))
 	folder, base := filepath.Split(name)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	for _, draft := range []string{"." + base + ".KQ7", ".." + base + ".KQ7.123"} {
-		if err := os.WriteFile(filepath.Join(folder, draft), []byte("half"), 0o600); err != nil {
+	for _, temporary := range []string{"." + base + ".KQ7", ".." + base + ".KQ7.123"} {
+		if err := os.WriteFile(filepath.Join(folder, temporary), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -394,11 +398,11 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "date=2031-05-01/tenant=[a]/part-1.parquet"
-	at := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(at), 0o750); err != nil {
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(at), ".part-1.parquet.123"), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), ".part-1.parquet.123"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"old", "new"} {
@@ -409,7 +413,7 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 			t.Errorf("Get after Put = %q, %v, want %q", got, err, text)
 		}
 	}
-	if list, err := os.ReadDir(filepath.Dir(at)); err != nil || len(list) != 1 {
+	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) != 1 {
 		t.Errorf("got files %v in the folder, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
@@ -443,8 +447,8 @@ func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	}
 }
 
-// The folders differ even on a disk that ignores case.
-func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
+// Folder names must differ even on a disk that ignores case.
+func TestTenantFoldersAreSafeAndDistinct(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	names := []string{"..", ".", "a=b", "a/../../b", "C:\\x", "%41", "A", "tab\t", strings.Repeat("ü", 300), strings.Repeat("ü", 301), "a", "ACME", "Acme", strings.Repeat("B", 300), strings.Repeat("b", 300)}
@@ -457,17 +461,17 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	_, folders := out.readSamples(t)
 	distinct := map[string]bool{}
 	for _, folder := range folders {
-		distinct[strings.ToLower(folder)] = true // case-insensitive
+		distinct[strings.ToLower(folder)] = true
 		if path.Dir(folder) != "date=1970-01-01" || len(path.Base(folder)) > 255 || strings.ContainsAny(path.Base(folder), `/\:`) {
-			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name up to 255 bytes without / \\ :", folder)
+			t.Errorf("got tenant folder %q, want a folder in date=1970-01-01, with a name of at most 255 bytes without / \\ :", folder)
 		}
 	}
 	if len(distinct) != len(names) {
-		t.Errorf("got %[2]d case-insensitive folders for %[1]d tenants, want one each", len(names), len(distinct))
+		t.Errorf("got %d folders that differ in more than case, want one for each of the %d tenants", len(distinct), len(names))
 	}
 }
 
-// pausedStorage pauses the process once, after writesLeft writes.
+// pausedStorage calls meanwhile once, after writesLeft writes, as if the process was paused.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int
@@ -490,7 +494,7 @@ func (s *pausedStorage) wait() {
 	}
 }
 
-// While the first process is paused, a second process writes the lake.
+// While the first process is paused before a write, a second process gets the lease and exports.
 func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
@@ -504,7 +508,7 @@ func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 					list[i].Sample.ID = ""
 				}
 			}
-			m.claimed = "" // the claim has expired
+			m.owner = "" // the lease has expired
 			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatal(err)
 			}
