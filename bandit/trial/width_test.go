@@ -81,7 +81,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks holds picks in counters, and the sums that the test adds maxAbove itself.
+// countedPicks holds picks in counters, and the sums that the test adds up itself.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -148,7 +148,8 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An arm is concluded if an interval was above 0 and none below, or if an interval was within 3 points of 0.
+// An arm is concluded if an interval was above 0 and none below, or if an interval was within 3 points of 0. The fields
+// out+ and out- record the farthest intervals above and below 0, and idle_at the first interval within 3 points.
 func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
