@@ -270,9 +270,9 @@ func TestClassifyReadsHarnessExitCode(t *testing.T) {
 			"step 1\n[The command completed with exit code %d.]\n[Current working directory: /srv]\n[Python interpreter: /bin/python]\n[Command finished with exit code %d]",
 			true,
 		},
-		"pi":               {"step 1\n\nCommand exited with code %d", true},
-		"copilot":          {"step 1\n<shellId: 7 completed with exit code %d>", true},
-		"copilot, running": {"step 1\n<shellId: 7 goes on %d>", false},
+		"pi":                     {"step 1\n\nCommand exited with code %d", true},
+		"copilot":                {"step 1\n<shellId: 7 completed with exit code %d>", true},
+		"copilot, still running": {"step 1\n<shellId: 7 goes on %d>", false},
 		"claude, before its working directory": {
 			"step 1\nExited with code %d\nShell cwd was reset to /srv", true,
 		},
@@ -284,11 +284,11 @@ func TestClassifyReadsHarnessExitCode(t *testing.T) {
 		"title case at the end":      {"step 1\nExit Code: %d", true},
 		"gptme":                      {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
 		"a script":                   {"step 1\nScript exited with code %d", true},
-		"lower case":                 {"exit code %d\nstep 1", true},
+		"all in lower case":          {"exit code %d\nstep 1", true},
 		"swe-agent":                  {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
 		"nanocoder":                  {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
-		"between brackets":           {"step 1\n[exit_code=%d]", true},
-		"a status":                   {"step 1\nExited with status %d", true},
+		"exit_code in brackets":      {"step 1\n[exit_code=%d]", true},
+		"a status code":              {"step 1\nExited with status %d", true},
 		"an exit_code tag": {
 			"<exit_code>%d</exit_code>\n<stdout>\nstep 1\n</stdout>\n<stderr></stderr>", true,
 		},
@@ -298,18 +298,18 @@ func TestClassifyReadsHarnessExitCode(t *testing.T) {
 		"an exit_status tag": {
 			"<exit_status>%d</exit_status>\n<stderr>step 1</stderr>", true,
 		},
-		"exit between brackets":    {"step 1\n[exit %d]", true},
+		"exit in brackets":         {"step 1\n[exit %d]", true},
 		"a script's last line":     {"#!/bin/sh\nstep 1\nexit %d", false},
 		"a comment":                {"step 1\n# exit %d", false},
 		"a program's own variable": {"step 1\nrc: %d", false},
-		"a count":                  {"step 1\nexit codes seen: %d", false},
-		"amid the output":          {"step 1\nExit code: %d\nstep 2", false},
+		"a count of exit codes":    {"step 1\nexit codes seen: %d", false},
+		"between output lines":     {"step 1\nExit code: %d\nstep 2", false},
 		"before the output":        {"Output:\nExit code: %d\nstep 2", false},
 		"before another word":      {"step 1\nCommand exited with code %d today", false},
-		"before thirteen lines": {
+		"before thirteen more lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},
-		"before eleven lines": {
+		"before eleven more lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 11), true,
 		},
 	} {

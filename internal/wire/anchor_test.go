@@ -154,15 +154,15 @@ func TestEchoKeysInEachDialect(t *testing.T) {
 		item    string
 		want    []string
 	}{
-		{"user", Chat, `{"role":"user","content":"a"}`, nil},
-		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b", "t:" + CallEchoHash(&Call{})}},
-		{"result", Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`, []string{"c:a"}},
+		{"user message", Chat, `{"role":"user","content":"a"}`, nil},
+		{"reply with calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b", "t:" + CallEchoHash(&Call{})}},
+		{"tool result", Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`, []string{"c:a"}},
 		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
-		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
-		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + TextEchoHash("done")}},
+		{"item reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
+		{"reply text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + TextEchoHash("done")}},
 		{"calls written as text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + TextEchoHash("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
-		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
+		{"two tool results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
 		{"call answered by the provider", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,8 +19,8 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 			"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
 			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", UserText: "go\non", HasText: true},
 		},
-		{"chat user, only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
-		{"chat user, null", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
+		{"chat user with only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
+		{"chat user with null content", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
 		{
 			"chat assistant", Chat, `{"role":"assistant","content":"I\u0020will","refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"sh","arguments":"{\"a\":\"\\n\"}"}},{"id":"call_2","type":"custom","custom":{"name":"p","input":"x"}}]}`,
 			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"call_1", "sh", `{"a":"\n"}`}, {"call_2", "p", "x"}}},
@@ -30,8 +30,8 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 		{"chat malformed calls", Chat, `{"role":"assistant","tool_calls":[3,{}]}`, Item{Role: RoleAssistant, Calls: []Call{{ID: "~2"}, {ID: "~3"}}}},
 		{"chat tool", Chat, `{"role":"tool","tool_call_id":"call_1","content":"out","__copilotMessageSource":"x"}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"chat tool in parts", Chat, `{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a\nb"}}}},
-		{"chat unknown role", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
-		{"chat no role", Chat, `{}`, Item{}},
+		{"chat with an unknown role", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
+		{"chat without a role", Chat, `{}`, Item{}},
 		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", UserText: "go", HasText: true}},
 		{
 			"responses environment", Responses, `{"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":"<environment_context>x</environment_context>"}]}`,
@@ -49,10 +49,10 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 		{"responses reference", Responses, `{"type":"item_reference","id":"msg_1"}`, Item{Kind: "item_reference", Role: RoleAssistant, ID: "msg_1", IsReference: true}},
 		{"responses output", Responses, `{"type":"function_call_output","id":"fco_1","call_id":"call_1","output":"out"}`, Item{Kind: "function_call_output", Role: RoleTool, ID: "fco_1", Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"responses output in parts", Responses, `{"type":"custom_tool_call_output","call_id":"call_1","output":[{"type":"input_text","text":"a"},{"type":"input_image"}]}`, Item{Kind: "custom_tool_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a"}}}},
-		{"responses output null", Responses, `{"type":"function_call_output","call_id":"call_1","output":null}`, Item{Kind: "function_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1"}}}},
+		{"responses null output", Responses, `{"type":"function_call_output","call_id":"call_1","output":null}`, Item{Kind: "function_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1"}}}},
 		{"responses shell output", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"x"}]}`, Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: "x"}}}},
 		{
-			"responses shell outputs", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"","stderr":"no rule","outcome":{"type":"exit","exit_code":2}},{"stdout":"y","stderr":"","outcome":{"type":"timeout"}}]}`,
+			"responses shell output with exit codes", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"","stderr":"no rule","outcome":{"type":"exit","exit_code":2}},{"stdout":"y","stderr":"","outcome":{"type":"timeout"}}]}`,
 			Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: "no rule\nExit code: 2\ny\nCommand timed out"}}},
 		},
 		{"responses shell without outputs", Responses, `{"type":"shell_call_output","call_id":"c","output":[]}`, Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c"}}}},
@@ -80,7 +80,7 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 		},
 		{"messages system in the list", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result from an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
-		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", UserText: "b", HasText: true}},
+		{"messages with duplicate content", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", UserText: "b", HasText: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[{"role":"user","content":"first"},`+tc.item+`]}`)
@@ -146,11 +146,11 @@ func TestFirstNewAndLastUser(t *testing.T) {
 		{"two user messages", Chat, `{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`, 1, 2, []string{"b", "c"}, nil},
 		{"prefilled reply", Chat, `{"role":"assistant","content":"x"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 1, 1, []string{"a"}, nil},
 		{"ends with the model's call", Chat, `{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[{"id":"x"}]}`, 2, -1, nil, nil},
-		{"only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
-		{"call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},
-		{"reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
-		{"reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
-		{"compaction", Responses, `{"role":"user","content":"a"},{"type":"compaction","id":"cmp"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"user message with only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
+		{"tool result after a call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},
+		{"reply as an item reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"reply with reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"compacted history", Responses, `{"role":"user","content":"a"},{"type":"compaction","id":"cmp"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"first codex turn", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
 		{"result and text in one message", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {
