@@ -47,10 +47,10 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 		return nil, fmt.Errorf("strip: %w", err)
 	}
 	cuts := make([]span, 0, len(spots))
-	for _, g := range spots {
-		cut, ok := r.insertedSpan(g)
+	for _, ins := range spots {
+		cut, ok := r.insertedSpan(ins)
 		if !ok {
-			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", g.item, g.block, d)
+			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", ins.item, ins.block, d)
 		}
 		cuts = append(cuts, cut)
 		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // also remove the quote after the null
@@ -66,10 +66,10 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places for g. If the inserted text reads as user text, findPlace now returns a different
+// places returns the possible places for ins. If the inserted text reads as user text, findPlace now returns a different
 // part than before the insertion, so every text part is a possible place.
-func (r *Request) places(g insertion) []place {
-	p, ok := r.findPlace(g.item, g.block)
+func (r *Request) places(ins insertion) []place {
+	p, ok := r.findPlace(ins.item, ins.block)
 	if !ok && p.form != createdMember {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (r *Request) places(g insertion) []place {
 	if p.form != beforePart {
 		return out
 	}
-	for _, t := range r.parts(g.item) {
+	for _, t := range r.parts(ins.item) {
 		if t.kind == textPart {
 			out = append(out, place{offset: t.span.start, form: beforePart, typ: partType(t.typ, r.Dialect)})
 		}
@@ -91,9 +91,9 @@ func (r *Request) places(g insertion) []place {
 	return out
 }
 
-func (r *Request) insertedSpan(g insertion) (span, bool) {
-	for _, p := range r.places(g) {
-		text := p.appendTo(nil, g.texts)
+func (r *Request) insertedSpan(ins insertion) (span, bool) {
+	for _, p := range r.places(ins) {
+		text := p.appendTo(nil, ins.texts)
 		cut := span{p.offset, p.offset + len(text)}
 		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
 			cut = span{p.offset - len(text), p.offset}
