@@ -14,7 +14,7 @@ import (
 )
 
 // toolTurn returns turn n in a session: the previous call's result, and a new call or, at the end, text.
-func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample.Exchange {
+func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
 	if n == 1 {
@@ -26,7 +26,7 @@ func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample
 			json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%s_%d","content":"%s"}`, name, n-1, text)),
 		}
 		x.Repeated = 1
-		if withVerdicts {
+		if judged {
 			x.ResultJudgements = &sample.ResultJudgements{Results: 1}
 		}
 	}
@@ -45,21 +45,21 @@ func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample
 // cpu-us/exchange is the whole process's CPU time.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
-		for _, withVerdicts := range []bool{false, true} {
-			for _, memory := range []bool{false, true} {
-				b.Run(fmt.Sprintf("turns=%d/judged=%v/memory=%v", turns, withVerdicts, memory), func(b *testing.B) { benchClose(b, turns, withVerdicts, memory) })
+		for _, judged := range []bool{false, true} {
+			for _, cached := range []bool{false, true} {
+				b.Run(fmt.Sprintf("turns=%d/judged=%v/cached=%v", turns, judged, cached), func(b *testing.B) { benchClose(b, turns, judged, cached) })
 			}
 		}
 	}
 }
 
-// benchClose measures closing sessions with a number of turns. withVerdicts stores with each exchange how the tool
-// results were judged, and memory keeps the exchanges in the cache until the session closes.
-func benchClose(b *testing.B, turns int, withVerdicts, memory bool) {
+// benchClose measures closing sessions with a number of turns. With judged, each exchange is stored with its judged
+// tool results. With cached, the cache keeps the exchanges until the session closes.
+func benchClose(b *testing.B, turns int, judged, cached bool) {
 	b.Helper()
 	const sessions = 400
 	size := int64(100)
-	if memory {
+	if cached {
 		size = 64 << 20
 	}
 	f := newFixture(b, withCache(b, size))
@@ -72,7 +72,7 @@ func benchClose(b *testing.B, turns int, withVerdicts, memory bool) {
 			n++
 			id := f.beginSession(tenantA, name, newAssignment(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
-				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), withVerdicts), Size: 1000}) {
+				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), judged), Size: 1000}) {
 					b.Fatal("Offer refused the turn")
 				}
 			}

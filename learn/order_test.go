@@ -35,13 +35,13 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 		a.Excluded = rapid.IntRange(0, 5).Draw(rt, "excluded") == 0
 		cfg := bandit.Config{K: 2, Epsilon: .3, Control: .2, Objective: bandit.Random, Salt: "pepper"}
 		for turn := range rapid.IntRange(0, 2).Draw(rt, "turns") {
-			var cands []bandit.Action
+			var actions []bandit.Action
 			for _, slug := range []string{"one", "two", "three"} {
 				if rapid.Bool().Draw(rt, slug) {
-					cands = append(cands, bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
+					actions = append(actions, bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
 				}
 			}
-			bandit.Decide(cfg, bandit.New(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), cands, turn)
+			bandit.Decide(cfg, bandit.New(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), actions, turn)
 		}
 		return a
 	})

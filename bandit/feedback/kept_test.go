@@ -24,17 +24,18 @@ func genTime() *rapid.Generator[time.Time] {
 // Different versions with the same time have different ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := genTime().Draw(t, "a"), genTime().Draw(t, "b")
-		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
-		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
-		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
-			t.Fatalf("ranks have %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
+		versions := rapid.SampledFrom([]string{"", "{}", "[]"})
+		time1, time2 := genTime().Draw(t, "time1"), genTime().Draw(t, "time2")
+		version1, version2 := versions.Draw(t, "version1"), versions.Draw(t, "version2")
+		rank1, rank2 := feedback.Rank(time1, []byte(version1)), feedback.Rank(time2, []byte(version2))
+		if len(rank1) != feedback.RankSize || len(rank2) != feedback.RankSize {
+			t.Fatalf("ranks have %d and %d bytes, want %d", len(rank1), len(rank2), feedback.RankSize)
 		}
-		switch order := bytes.Compare(p, q); {
-		case !a.Equal(b) && order != a.Compare(b):
-			t.Fatalf("%s and %s: rank order = %d, want %d", a, b, order, a.Compare(b))
-		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("%q and %q at the same time: rank order = %d, want 0 only for equal versions", x, y, order)
+		switch order := bytes.Compare(rank1, rank2); {
+		case !time1.Equal(time2) && order != time1.Compare(time2):
+			t.Fatalf("%s and %s: rank order = %d, want %d", time1, time2, order, time1.Compare(time2))
+		case time1.Equal(time2) && (order == 0) != (version1 == version2):
+			t.Fatalf("%q and %q at the same time: rank order = %d, want 0 only for equal versions", version1, version2, order)
 		}
 	})
 }

@@ -175,20 +175,20 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.HalfWidth != nil || e.P != nil {
-					t.Errorf("%s has no effect: Explanation = %+v, want no Mean, Half and P", l.Slug, e)
+					t.Errorf("%s has no effect: Explanation = %+v, want nil Mean, HalfWidth and P", l.Slug, e)
 				}
 				continue
 			}
 			n, mean := e.N, e.SumZ/e.N
 			s2 := e.SumZZ/n - mean*mean
-			for number, x := range map[string][2]float64{
+			for number, x := range map[string]struct{ got, want float64 }{
 				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
 				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.HalfWidth, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.HalfWidth}, "hi": {*row.Hi, mean + *e.HalfWidth},
 				"one look": {*e.PlannedHalfWidth, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.IntervalPValue(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
-				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
-					t.Errorf("%s, %s = %v, want %v", l.Slug, number, x[0], x[1])
+				if math.Abs(x.got-x.want) > 1e-6*max(1, math.Abs(x.want)) {
+					t.Errorf("%s, %s = %v, want %v", l.Slug, number, x.got, x.want)
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {

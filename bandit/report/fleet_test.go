@@ -64,7 +64,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 
 // No lesson has an effect, so at most 6% of the intervals may ever exclude 0.
 func TestNoVerdictWithoutEffect(t *testing.T) {
-	claims, excludedZero, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
+	claims, excludedZero, withInterval := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
 		simulate(fmt.Sprint("null", run), make([]float64, 16), 2000, 200, func(r report.Report) {
 			for _, l := range r.Lessons {
@@ -75,7 +75,7 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 				default:
 				}
 				if l.Effect != nil {
-					judged[id] = true
+					withInterval[id] = true
 					excludedZero[id] = excludedZero[id] || *l.Lo > 0 || *l.Hi < 0
 				}
 			}
@@ -93,12 +93,12 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 			falsePositives++
 		}
 	}
-	t.Logf("%d/%d intervals ever excluded 0", falsePositives, len(judged))
-	if len(judged) < 200 {
-		t.Errorf("got %d intervals, want at least 200", len(judged))
+	t.Logf("%d/%d intervals ever excluded 0", falsePositives, len(withInterval))
+	if len(withInterval) < 200 {
+		t.Errorf("got %d intervals, want at least 200", len(withInterval))
 	}
-	if float64(falsePositives) > 0.06*float64(len(judged)) {
-		t.Errorf("%d/%d intervals ever excluded 0, want at most 6%%", falsePositives, len(judged))
+	if float64(falsePositives) > 0.06*float64(len(withInterval)) {
+		t.Errorf("%d/%d intervals ever excluded 0, want at most 6%%", falsePositives, len(withInterval))
 	}
 	if len(claims) > 0 {
 		t.Errorf("proven or invalid lessons: got %v, want none", claims)

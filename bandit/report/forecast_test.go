@@ -36,14 +36,14 @@ func TestForecastComputesTrialCost(t *testing.T) {
 	}
 	row := r.Lessons[0]
 	v := row.Variance / (0.4 * 0.6) // 1/(1-eps) + 1/eps
-	for field, x := range map[string][2]float64{
+	for field, x := range map[string]struct{ got, want float64 }{
 		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "extra cost": {f.ExtraCost, 16},
 		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "per week": {f.PerWeek, row.PerWeek},
 		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.AnytimeWidth, trial.HalfWidth(400, v, 1000)},
 		"detects": {f.DetectableEffect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.BelievedEffect, 0.1},
 	} {
-		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
-			t.Errorf("Forecast(400 picks): %s = %v, want %v", field, x[0], x[1])
+		if math.Abs(x.got-x.want) > 1e-5*max(1, x.want) {
+			t.Errorf("Forecast(400 picks): %s = %v, want %v", field, x.got, x.want)
 		}
 	}
 	// A lesson without rewards uses the whole report's share of rewarded sessions.
