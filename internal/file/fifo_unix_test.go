@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-// Opening a named pipe waits for a writer, and a read from a device may never end.
+// Opening a named pipe waits for a writer, and a read from a device might never end.
 func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	inDir := func(name string) string { return filepath.Join(dir, name) }

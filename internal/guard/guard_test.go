@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// markStore records the tenants in the stored marks.
+// markStore records the tenants in the stored marks. A mark names a session or exchange that a panic set aside.
 type markStore struct {
 	onSetAside func(a session.DeadLetter) error // may be nil
 	written    []string
@@ -131,7 +131,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	checkEqual(t, "writes after a second StorePending", marks.calls, 1)
 }
 
-// A panic's text may quote user data.
+// A panic's text can quote user data.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -18,7 +18,7 @@ func TestPriceMatchesModelPattern(t *testing.T) {
 	} {
 		p, ok := price.BuiltIn().Price(model)
 		if ok != (input > 0) || p.Input != input {
-			t.Errorf("Price(%q) = %+v, %t, want Input = %v (0: not found)", model, p, ok, input)
+			t.Errorf("Price(%q) = %+v, %t, want Input = %v, %t", model, p, ok, input, input > 0)
 		}
 	}
 }

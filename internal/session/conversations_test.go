@@ -63,10 +63,11 @@ func (s *simulation) resolve(x *dialogue) session.Resolved {
 	return r
 }
 
-func (s *simulation) answer(x *dialogue, text bool) {
+// answer answers the request in flight with a text or a call.
+func (s *simulation) answer(x *dialogue, withText bool) {
 	s.nameCount++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.nameCount), Complete: true}
-	if text {
+	if withText {
 		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", s.nameCount)
 		x.history = append(x.history, assistantMessage(rep.Text))
 	} else {
@@ -77,7 +78,7 @@ func (s *simulation) answer(x *dialogue, text bool) {
 	s.store(x.inFlight.ID, s.th.RecordReply(*x.inFlight, &rep, true))
 	s.th.RecordEnd(*x.inFlight, true, s.now)
 	x.inFlight = nil
-	if x.replies++; text {
+	if x.replies++; withText {
 		x.history = append(x.history, userMessage("go on"))
 	}
 }
@@ -100,42 +101,42 @@ func (s *simulation) drawDialogue(fits func(x *dialogue) bool) *dialogue {
 // precept restarts.
 func TestEachConversationHasOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
-		o.th = session.NewThreader(o.entropy)
+		sim := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
+		sim.th = session.NewThreader(sim.entropy)
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.inFlight == nil }
 		checkContinues := func(x *dialogue, event string) {
 			if x == nil {
 				return
 			}
-			if r := o.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
+			if r := sim.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
 				t.Fatalf("%s: got session %s, found by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) { o.now = o.now.Add(time.Second) },
+			"": func(*rapid.T) { sim.now = sim.now.Add(time.Second) },
 			"begin": func(t *rapid.T) {
 				x := &dialogue{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
 				x.history = []string{userMessage(x.task)}
-				o.dialogues = append(o.dialogues, x)
-				r := o.resolve(x)
-				if x.id = r.ID; !r.New || slices.ContainsFunc(o.dialogues, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
+				sim.dialogues = append(sim.dialogues, x)
+				r := sim.resolve(x)
+				if x.id = r.ID; !r.New || slices.ContainsFunc(sim.dialogues, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
 					t.Fatalf("first request: got session %s (found by %s), want a new session", r.ID, r.Method)
 				}
 			},
 			"answer": func(t *rapid.T) {
-				if x := o.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil }); x != nil {
-					o.answer(x, rapid.Bool().Draw(t, "text"))
+				if x := sim.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil }); x != nil {
+					sim.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"continue": func(*rapid.T) { checkContinues(o.drawDialogue(idle), "next turn") },
+			"continue": func(*rapid.T) { checkContinues(sim.drawDialogue(idle), "next turn") },
 			"fail and retry": func(*rapid.T) {
-				if x := o.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
-					o.th.RecordEnd(*x.inFlight, false, o.now)
+				if x := sim.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
+					sim.th.RecordEnd(*x.inFlight, false, sim.now)
 					checkContinues(x, "retry")
 				}
 			},
 			"edit": func(t *rapid.T) {
-				x := o.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 })
+				x := sim.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 })
 				if x == nil {
 					return
 				}
@@ -151,7 +152,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				}
 			},
 			"shorten": func(*rapid.T) {
-				if x := o.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
+				if x := sim.drawDialogue(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{userMessage("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
 					checkContinues(x, "shortened history")
 				}
@@ -160,8 +161,8 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "skip") > 0 { // restart one time in four
 					return
 				}
-				o.th = session.NewThreader(o.entropy)
-				o.dialogues = slices.DeleteFunc(o.dialogues, func(x *dialogue) bool { return x.inFlight != nil })
+				sim.th = session.NewThreader(sim.entropy)
+				sim.dialogues = slices.DeleteFunc(sim.dialogues, func(x *dialogue) bool { return x.inFlight != nil })
 			},
 		})
 	})

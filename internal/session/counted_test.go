@@ -67,9 +67,9 @@ func recordAfterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record 
 	return out
 }
 
-// The other replica's record may be older.
+// The remote replica's record can be older or newer.
 func TestMergeUnitAddsSubAgentCounts(t *testing.T) {
-	for _, later := range []time.Duration{-time.Second, time.Second} {
+	for _, offset := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
 		local.AddTotals(trial.Totals{Turns: 3}) // turns before the first sub-agent, known to both replicas
@@ -78,14 +78,14 @@ func TestMergeUnitAddsSubAgentCounts(t *testing.T) {
 		remote.AddMember(newRecord("m1"))
 		local.AddTotals(trial.Totals{Turns: 1, Errors: 1})
 		remote.AddTotals(trial.Totals{Turns: 2})
-		remote.Identity.Seen = local.Identity.Seen.Add(later)
+		remote.Identity.Seen = local.Identity.Seen.Add(offset)
 		if local.MergeUnit(remote); local.Thread.Totals.Turns != 6 || local.Thread.Totals.Errors != 1 || local.Unit.Replica != "a" {
 			t.Errorf("got totals %+v from replica %q, want 6 turns and 1 error from replica a", local.Thread.Totals, local.Unit.Replica)
 		}
 	}
 }
 
-// During a rolling upgrade, an earlier release writes sums without counts per replica, and the new replica may read the
+// During a rolling upgrade, an earlier release writes sums without counts per replica, and the new replica can read the
 // row twice.
 func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)

@@ -23,12 +23,12 @@ func requestWithHints(h wire.Hints) *wire.Request { return &wire.Request{Hints: 
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	all := wire.Hints{MetadataSession: "m", UserIDSession: "u", PromptCacheKey: "k", Conversation: "c", PreviousID: "resp_1"}
-	agents := []string{
+	agentHeaders := []string{
 		"X-Claude-Code-Session-Id", "cc", "Session-Id", "si", "Thread-Id", "ti", "X-Session-Id", "xs", "session_id", "us",
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Request i has the names from entry i and all later entries. Entry i takes precedence.
+	// Request i has the session names of entry i and all later entries. The name of entry i takes precedence.
 	type want struct {
 		name      string
 		namespace session.Namespace
@@ -64,7 +64,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			h.Set("User-Agent", "codex_exec/0.169.0")
 			for k := range 9 {
 				if i-2 <= k {
-					h.Set(agents[2*k], agents[2*k+1])
+					h.Set(agentHeaders[2*k], agentHeaders[2*k+1])
 				}
 			}
 			if i <= 11 {

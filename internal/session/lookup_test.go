@@ -108,7 +108,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	}
 }
 
-// A sub-agent may send the parent's session name in a later turn.
+// A sub-agent can send the parent's session name in a later turn.
 func TestLaterSubAgentTurnDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
@@ -136,7 +136,7 @@ func TestLaterSubAgentTurnDoesNotJoinParent(t *testing.T) {
 	}
 }
 
-// An application may send one session name in all conversations.
+// Some applications send one session name in all conversations.
 func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	st := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Namespace: session.NamespaceMetadata, Method: session.ByBody}
@@ -163,7 +163,7 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	}
 }
 
-// Release frees a request while the reply arrives. Other conversations may have the same reply.
+// Release frees a request while the reply arrives. Other conversations can have the same reply.
 func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	st := newStoredThreader(t)
 	r := st.resolve(session.Claim{}, userMessage("count the files"))
@@ -177,7 +177,7 @@ func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	}
 }
 
-// The reply to a side request may be a summary, unless it is incomplete.
+// A complete reply to a side request can be a summary.
 func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
@@ -237,7 +237,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	}
 }
 
-// The first attempt may still be in progress. If several attempts are possible, the match is ambiguous.
+// The first attempt can still be in progress. If several attempts are possible, the match is ambiguous.
 func TestDeclaredRetryKeepsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)
@@ -253,7 +253,7 @@ func TestDeclaredRetryKeepsSession(t *testing.T) {
 		t.Errorf("retry after two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
-	// A retry continues the session with an identical open request.
+	// A retry continues the session with an identical request in progress.
 	st = newStoredThreader(t)
 	a = st.resolve(session.Claim{}, userMessage("go"))
 	b = st.resolve(session.Claim{}, userMessage("go"))
@@ -285,7 +285,7 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
 		want := len(all) - i
-		if want == 1 { // the only candidate
+		if want == 1 { // only one session is left
 			want = 0
 		}
 		if len(next.EqualSessions) != want {
@@ -310,13 +310,13 @@ func TestFindLostSessionReplacesOfflineSession(t *testing.T) {
 				history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 			}
 			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
-			standIn := st.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
-			if !standIn.New || standIn.ID == first.ID {
-				t.Fatalf("store without an answer: got %+v, want a new session", standIn)
+			offline := st.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
+			if !offline.New || offline.ID == first.ID {
+				t.Fatalf("store without an answer: got %+v, want a new session", offline)
 			}
-			st.storeKeys(standIn.ID, standIn.Echoes)
-			found, ok := st.th.FindLostSession(standIn, session.Claim{}, testStart, st.findKeys)
-			want := standIn.ID
+			st.storeKeys(offline.ID, offline.Echoes)
+			found, ok := st.th.FindLostSession(offline, session.Claim{}, testStart, st.findKeys)
+			want := offline.ID
 			if isStored {
 				want = first.ID
 			}

@@ -48,10 +48,10 @@ func TestNormalizedNamesAreShortAndStable(t *testing.T) {
 			t.Fatalf("NormalizeName(%q) = %q, want no NUL, CR or LF", name, b)
 		}
 		if NormalizeName(b) != b {
-			t.Fatalf("NormalizeName(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
+			t.Fatalf("NormalizeName(%q) = %q, want a normalized name unchanged", b, NormalizeName(b))
 		}
 		if NamedID("t", NamespaceSession, name) != NamedID("t", NamespaceSession, b) {
-			t.Fatalf("IDOf(%q) differs from IDOf(%q) for the bounded form, want the same ID", name, b)
+			t.Fatalf("NamedID(%q) differs from NamedID(%q), the normalized name, want the same ID", name, b)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestNamedIDDiffersByNamespaceAndTenant(t *testing.T) {
 				id := NamedID(tenant, namespace, name)
 				description := tenant + "|" + string(namespace) + "|" + name
 				if other, ok := seen[id]; ok {
-					t.Errorf("%q and %q have the same key, want different keys", description, other)
+					t.Errorf("%q and %q have the same ID, want different IDs", description, other)
 				}
 				seen[id] = description
 			}

@@ -116,7 +116,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// An opt-out mark has a turn count and an item count. It has no effect on a record with more items.
+// An opt-out mark has a turn count and an item count. The mark has no effect on a record with more items.
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

@@ -10,14 +10,20 @@ import (
 	"precept/internal/wire"
 )
 
-// constrainedRequest returns a request that requires a tool call. If mustCallTool is false, the request has no tools
-// and requires JSON.
-func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wire.Request {
+// jsonRequest returns a request without tools that requires JSON.
+func jsonRequest(t *testing.T, messages ...string) *wire.Request {
 	t.Helper()
-	constraint := `"response_format":{"type":"json_object"}`
-	if mustCallTool {
-		constraint = `"tools":[{"type":"function","function":{"name":"save"}}],"tool_choice":"required"`
-	}
+	return constrainedRequest(t, `"response_format":{"type":"json_object"}`, messages)
+}
+
+// toolCallRequest returns a request that requires a tool call.
+func toolCallRequest(t *testing.T, messages ...string) *wire.Request {
+	t.Helper()
+	return constrainedRequest(t, `"tools":[{"type":"function","function":{"name":"save"}}],"tool_choice":"required"`, messages)
+}
+
+func constrainedRequest(t *testing.T, constraint string, messages []string) *wire.Request {
+	t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m",`+constraint+`,"messages":[`+strings.Join(messages, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -37,27 +43,27 @@ func TestQuotedSessionFindsQuotesFromEachTurn(t *testing.T) {
 		req   *wire.Request
 		want  bool
 	}{
-		"JSON required, the first message":              {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first)), true},
-		"JSON required, the newest message":             {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+newest)), true},
-		"JSON required, a reply":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
-		"JSON required, a tool result":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
-		"JSON required, no quotation":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
-		"JSON required, the first 20 bytes":             {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
-		"JSON required, a chat's first message":         {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
-		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
+		"JSON required, the first message":              {[]string{"sh"}, jsonRequest(t, userMessage("Judge: "+first)), true},
+		"JSON required, the newest message":             {[]string{"sh"}, jsonRequest(t, userMessage("Judge: "+newest)), true},
+		"JSON required, a reply":                        {[]string{"sh"}, jsonRequest(t, userMessage("Judge: "+answerText)), true},
+		"JSON required, a tool result":                  {[]string{"sh"}, jsonRequest(t, userMessage("Judge: "+listed)), true},
+		"JSON required, no quotation":                   {[]string{"sh"}, jsonRequest(t, userMessage("Judge: everything that was done today")), false},
+		"JSON required, the first 20 bytes":             {[]string{"sh"}, jsonRequest(t, userMessage("Judge: "+first[:20])), false},
+		"JSON required, a chat's first message":         {nil, jsonRequest(t, userMessage("Judge: "+first)), false},
+		"a dialogue in a request that must call a tool": {[]string{"sh"}, toolCallRequest(t, dialogue), true},
 		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
-		"the first message after 128 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
-		"the first message after 127 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
+		"the first message after 128 KiB":               {[]string{"sh"}, jsonRequest(t, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
+		"the first message after 127 KiB":               {[]string{"sh"}, jsonRequest(t, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
 		"a tool from the first turn":                    {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
 		"a tool from the newest turn":                   {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
 		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
-		old := tc.tools
-		if old != nil {
-			old = []string{"old"}
+		firstTools := tc.tools
+		if firstTools != nil {
+			firstTools = []string{"old"}
 		}
-		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", old, userMessage(first)), testStart)
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", firstTools, userMessage(first)), testStart)
 		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
 		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", tc.tools, history...), testStart)
 		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: answerText})
@@ -98,7 +104,7 @@ func TestQuotedSessionFindsSideReplyArguments(t *testing.T) {
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
 	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + fact + `"}`}}}, testStart)
-	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+fact)), testStart); !ok {
+	if _, ok := q.QuotedSession(testScope, toolCallRequest(t, userMessage("Sort this: "+fact)), testStart); !ok {
 		t.Error("call arguments quoted from a side reply: QuotedSession = false, want true")
 	}
 }

@@ -75,7 +75,7 @@ func TestCallerIsFoundBySubAgentTask(t *testing.T) {
 		tc.before(q)
 		id, ok, sure := q.Caller(tc.scope, tc.req, tc.at)
 		if ok != tc.ok || sure != tc.sure || sure && id != sessionID("one") {
-			t.Errorf("%s: Caller = %v, %v, sure = %v, want ok = %v, sure = %v (%v if sure)", name, id, ok, sure, tc.ok, tc.sure, sessionID("one"))
+			t.Errorf("%s: Caller = %v, ok = %v, sure = %v, want ok = %v, sure = %v and, if sure, %v", name, id, ok, sure, tc.ok, tc.sure, sessionID("one"))
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	} {
 		id, ok := q.QuotedSession(testScope, tc.req, tc.at)
 		if ok != (tc.want != "") || ok && id != sessionID(tc.want) {
-			t.Errorf("%s: QuotedSession = %v, %v, want conversation %q (none if empty)", name, id, ok, tc.want)
+			t.Errorf("%s: QuotedSession = %v, %v, wantConversation %q", name, id, ok, tc.want)
 		}
 	}
 }
@@ -120,17 +120,11 @@ func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
 	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: fact}, testStart)
-	jsonRequest := func() *wire.Request {
-		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+userMessage("Sort this: "+fact)+`]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return req
-	}
-	if _, ok := q.QuotedSession(testScope, jsonRequest(), testStart.Add(time.Minute)); !ok {
+	request := jsonRequest(t, userMessage("Sort this: "+fact))
+	if _, ok := q.QuotedSession(testScope, request, testStart.Add(time.Minute)); !ok {
 		t.Error("quoted after one minute: QuotedSession = false, want true")
 	}
-	if _, ok := q.QuotedSession(testScope, jsonRequest(), testStart.Add(2*time.Minute)); ok {
+	if _, ok := q.QuotedSession(testScope, request, testStart.Add(2*time.Minute)); ok {
 		t.Error("quoted after two minutes: QuotedSession = true, want false")
 	}
 	if _, ok := q.QuotedSession(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+fact)), testStart); ok {

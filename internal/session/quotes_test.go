@@ -86,7 +86,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 		"only the question":                {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
 		if got, ok := q.QuotedSession(sc, chat(t, tc.list...), now); ok != tc.want || ok && got != id {
-			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v (%v if true)", name, got, ok, tc.want, id)
+			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v and, if true, %v", name, got, ok, tc.want, id)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 	} {
 		a, b := speakerLabel(tc.beforeQuestion, len(tc.beforeQuestion)), speakerLabel(tc.beforeAnswer, len(tc.beforeAnswer))
 		if a != tc.want || tc.want != "" && b != tc.want {
-			t.Errorf("speakerLabel(%q) = %q, speakerLabel(%q) = %q, want %q for both (any for the answer if empty)", tc.beforeQuestion, a, tc.beforeAnswer, b, tc.want)
+			t.Errorf("speakerLabel(%q) = %q, speakerLabel(%q) = %q, want %q for both; without a label before the question, any label before the answer", tc.beforeQuestion, a, tc.beforeAnswer, b, tc.want)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.NamedID("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
-		t.Errorf("IDOf(alice, ci-42) = %s, want %x", got, want[:16])
+		t.Errorf("NamedID(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, names := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
@@ -146,7 +146,7 @@ func TestParseRequestIDReadsSession(t *testing.T) {
 		"":                                         false,
 	} {
 		if got, ok := session.ParseRequestID(requestID); ok != want || ok && got != id {
-			t.Errorf("ParseRequestID(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
+			t.Errorf("ParseRequestID(%q) = %s, %v, want ok = %v and, if true, %s", requestID, got, ok, want, id)
 		}
 	}
 }

@@ -110,22 +110,22 @@ func TestEachSideRequestHasReason(t *testing.T) {
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := SideDetector{}
-	signs := SideDetector{ // seven items mean a title request; opencode works with tools
+	detector := SideDetector{ // seven items mean a title request; opencode works with tools
 		SideKind:       func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
 	seven := []obj{userMessage("1"), userMessage("2"), userMessage("3"), userMessage("4"), userMessage("5"), userMessage("6"), userMessage("7")}
 	for _, tc := range []struct {
-		name    string
-		req     *wire.Request
-		product string
-		signs   SideDetector
-		began   bool // a main request was served
-		want    label.Reason
+		name     string
+		req      *wire.Request
+		product  string
+		detector SideDetector
+		began    bool // a main request was served
+		want     label.Reason
 	}{
 		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},
-		{"never had tools, product works with tools", chat(t, userMessage("hi")), "opencode", signs, false, label.SideNoTools},
-		{"first request with tools", main, "opencode", signs, false, ""},
+		{"never had tools, product works with tools", chat(t, userMessage("hi")), "opencode", detector, false, label.SideNoTools},
+		{"first request with tools", main, "opencode", detector, false, ""},
 		{"the same request again", main, "", none, true, ""},
 		{"no tools after a request with tools", chat(t, userMessage("hi")), "", none, true, label.SideNoTools},
 		{"empty tools", parse(t, wire.Chat, "messages", []obj{userMessage("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
@@ -139,7 +139,7 @@ func TestEachSideRequestHasReason(t *testing.T) {
 		{"fewer tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b")), "", none, true, ""},
 		{"one more tool, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b", "c", "d")), "", none, true, ""},
 		{"one more tool, a different system prompt and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
-		{"recognised by SideKind", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
+		{"recognised by SideKind", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", detector, true, "title"},
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
@@ -149,7 +149,7 @@ func TestEachSideRequestHasReason(t *testing.T) {
 				r.Begin(main, noon)
 				r.SetLastTurn(main)
 			}
-			got, side := r.SideReason(tc.req, Claim{Product: tc.product}, tc.signs)
+			got, side := r.SideReason(tc.req, Claim{Product: tc.product}, tc.detector)
 			if got != tc.want || side != (tc.want != "") {
 				t.Errorf("SideReason = %q, %v, want %q, %v", got, side, tc.want, tc.want != "")
 			}
@@ -360,7 +360,7 @@ func TestLongArgumentsAreShortenedAndComparable(t *testing.T) {
 	}
 }
 
-func TestRequestWithFullListDropsKeptCalls(t *testing.T) {
+func TestFullListRequestDropsStoredCalls(t *testing.T) {
 	r := newRecord()
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)

@@ -127,6 +127,7 @@ func recordFields(r *session.Record) map[string]reflect.Value {
 	return fields
 }
 
+// fill sets v, or all its exported fields, to values other than zero.
 func fill(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // other kinds do not occur
 	case reflect.Struct:

@@ -28,8 +28,8 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// A shared system prompt is not enough. The result is true for a session without a turn, and for a request without
-// history.
+// A common system prompt is not enough. SharesItemsWith returns true for a session without a turn, and for a request
+// without history.
 func TestSharesItemsWithRequiresLastTurnItem(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
@@ -168,11 +168,11 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, tc.want, max(tc.members[0], tc.members[1]))
 		}
 	}
-	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
+	for _, ambiguous := range [][2]bool{{true, false}, {false, true}} {
 		local, remote := newRecord("s"), newRecord("s")
-		local.State.Ambiguous, remote.State.Ambiguous = doubted[0], doubted[1]
+		local.State.Ambiguous, remote.State.Ambiguous = ambiguous[0], ambiguous[1]
 		if local.Adopt(remote); !local.State.Ambiguous || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("Ambiguous = %v before Adopt: got Ambiguous = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Errorf("Ambiguous = %v before Adopt: got Ambiguous = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", ambiguous, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

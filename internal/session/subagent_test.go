@@ -83,21 +83,21 @@ func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 // While a request is in progress, a changed request starts a new session.
 func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	th := newThreader()
-	open := func(messages ...string) session.Resolved {
+	resolve := func(messages ...string) session.Resolved {
 		return th.Resolve(testScope, session.Claim{}, parseChat(t, messages...), testStart, nil)
 	}
-	start := open(userMessage("go"))
+	start := resolve(userMessage("go"))
 	th.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
 	th.RecordEnd(start, true, testStart)
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
-	failed := open(userMessage("go"), reply, userMessage("once more"))
+	failed := resolve(userMessage("go"), reply, userMessage("once more"))
 	th.RecordEnd(failed, false, testStart)
 	// The agent rewrote the first message, so only the reply connects the request with the session.
-	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
+	next := resolve(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
 		t.Errorf("failed request: got session %s, next request: got session %s (found by %s), want %s for both", failed.ID, next.ID, next.Method, start.ID)
 	}
-	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
+	if concurrent := resolve(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
 		t.Error("a different request joined a session with a request in progress, want a new session")
 	}
 }

@@ -40,7 +40,7 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("same request under another credential", a, other)
 }
 
-// The user may paste the reply into another conversation.
+// The user can paste the reply into another conversation.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("sum up")), textReply(recap))

@@ -24,9 +24,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &fixture{t: t, scope: Scope{Tenant: "default", Credential: 1}, now: noon}
-	w.threads = NewThreader(w.entropy)
-	return w
+	f := &fixture{t: t, scope: Scope{Tenant: "default", Credential: 1}, now: noon}
+	f.threads = NewThreader(f.entropy)
+	return f
 }
 
 func (f *fixture) entropy() (e [16]byte) {
@@ -164,8 +164,9 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	}
 }
 
+// The call ids are sequential, so all runs have equal histories.
 func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
-	f := newFixture(t) // the same task repeatedly, with sequential ids
+	f := newFixture(t)
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
@@ -200,7 +201,7 @@ func TestThreadFirstRequestRetryKeepsSession(t *testing.T) {
 	f.answer(c, textReply("hi"))
 	f.assertDifferentSessions("the same request after a reply", c, f.resolve(req))
 
-	// precept may still treat the first request as in progress.
+	// precept can still treat the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := f.resolve(repeated)
 	f.assertSameSession("a declared retry", d, f.threads.Resolve(f.scope, Claim{Retry: true}, repeated, f.now, nil))
@@ -234,7 +235,7 @@ func (f *fixture) resolveIn(scope Scope, req *wire.Request) Resolved {
 }
 
 // The agents have the same first message and call ids, but different results. Each credential changes in turn 3.
-func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
+func TestThreadTokenRefreshKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	requestAfter := func(turns int, output string) *wire.Request {
 		history := []obj{userMessage("go")}
@@ -323,8 +324,9 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 	}
 }
 
+// Some agents shorten earlier messages.
 func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
-	f := newFixture(t) // the agent shortens earlier messages
+	f := newFixture(t)
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
 	first := f.resolveAndAnswer(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
@@ -461,7 +463,7 @@ func TestSharedNameAndFirstMessageKeepSessionsSeparate(t *testing.T) {
 }
 
 // The name survives a retry, a rewritten first message, and a list truncated at the front.
-func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
+func TestThreadUniqueMetadataNameKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}
 	request := func(list ...obj) Resolved { return f.threads.Resolve(f.scope, claim, chat(t, list...), f.now, nil) }
@@ -490,7 +492,7 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
 		lookups++
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
-			t.Errorf("Lookup got %d keys, want 1 to %d", len(keys), maxTrail+4)
+			t.Errorf("findKeys got %d keys, want 1 to %d", len(keys), maxTrail+4)
 		}
 		return map[EchoKey][]ID{TenantEchoKey("default", "c:"+id): {a.ID}}
 	}
@@ -545,18 +547,18 @@ func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {
 }
 
 func TestThreaderMemoryIsBounded(t *testing.T) {
-	w := &fixture{t: t, scope: Scope{Tenant: "x"}, now: noon}
-	w.threads = newThreader(w.entropy, 640, 100)
+	f := &fixture{t: t, scope: Scope{Tenant: "x"}, now: noon}
+	f.threads = newThreader(f.entropy, 640 /* echo keys */, 100 /* sessions */)
 	for i := range 2000 {
-		w.resolveAndAnswer(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
+		f.resolveAndAnswer(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
-	if n := len(w.threads.heads.sessions.values); n > 100 {
+	if n := len(f.threads.heads.sessions.values); n > 100 {
 		t.Errorf("got %d sessions in memory, want at most 100", n)
 	}
-	if n := len(w.threads.heads.starts.values); n > 100 {
+	if n := len(f.threads.heads.starts.values); n > 100 {
 		t.Errorf("got %d different first requests in memory, want at most 100", n)
 	}
-	if n := len(w.threads.index.last); n > 640 {
+	if n := len(f.threads.index.last); n > 640 {
 		t.Errorf("got %d echo keys in memory, want at most 640", n)
 	}
 }

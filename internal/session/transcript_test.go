@@ -113,7 +113,7 @@ func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// A prompt may quote the answer to an earlier prompt.
+// A prompt can quote the answer to an earlier prompt.
 func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{

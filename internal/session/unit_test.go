@@ -52,7 +52,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	}
 }
 
-// The rows may come in both orders.
+// The rows can be merged in either order.
 func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
@@ -82,12 +82,12 @@ func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 	}
 }
 
-// precept creates an offline record while the store is unavailable. The rows may come in both orders.
+// precept creates an offline record while the store is unavailable. The rows can be merged in either order.
 func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
-	stored, standIn := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
-	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StartedOffline = 2, 9, true
+	stored, offline := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
+	stored.Thread.Turns, offline.Thread.Turns, offline.State.StartedOffline = 2, 9, true
 	a, _ := mustRow(t, stored)
-	b, _ := mustRow(t, standIn)
+	b, _ := mustRow(t, offline)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.MergeRows(pair[0], pair[1])
 		if err != nil || got.StartedOffline || string(got.Data) != string(a.Data) {

@@ -14,9 +14,9 @@ import (
 	"precept/internal/wire"
 )
 
-// everyField returns a record with a value in every stored field. The last release with format version 1 wrote the
+// fullRecord returns a record with a value in every stored field. The last release with format version 1 wrote the
 // record to testdata/record_version_1.json.
-func everyField() *Record {
+func fullRecord() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{
 		Identity: Identity{ID: ID{7}, Tenant: "acme", Agent: "coder", Name: "ci-42", Method: ByHeader, Started: at, Seen: at.Add(time.Minute), Model: "gpt-x", Dialect: wire.Chat},
@@ -48,7 +48,7 @@ func version1Data(t *testing.T) []byte {
 
 func TestDecodeReadsVersion1(t *testing.T) {
 	got, err := Decode(ID{7}, version1Data(t))
-	if want := everyField(); err != nil || !reflect.DeepEqual(got, want) {
+	if want := fullRecord(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Decode: err = %v; got record\n%+v\nwant\n%+v", err, got, want)
 	}
 }
@@ -74,7 +74,7 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 // A release with format version 1 expects a string under "unit". If such a release could decode the record, it would
 // replace the record with an empty one.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
-	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
+	for name, r := range map[string]*Record{"a full record": fullRecord(), "an empty record": {}} {
 		data, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
