@@ -17,6 +17,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglob
 
 type obj = map[string]any
 
+// tb has the methods that *testing.T, *testing.B and *rapid.T share.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -27,11 +28,11 @@ type tb interface {
 type wireForm string
 
 const (
-	plainChat  wireForm = "chat, strings"
-	partsChat  wireForm = "chat, parts, reminders move at a new message" // as qwen does
-	claude     wireForm = "messages, cache_control moves, strings later"
-	responses  wireForm = "responses, item ids"
-	references wireForm = "responses, item references"
+	plainChat  wireForm = "chat with string contents"
+	partsChat  wireForm = "chat with parts, reminders in the newest message" // as qwen does
+	claude     wireForm = "messages, cache_control and parts in the newest message"
+	responses  wireForm = "responses with item ids"
+	references wireForm = "responses with item references"
 )
 
 func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, responses, references} }
@@ -234,6 +235,7 @@ func cachedMessages(t tb, body []byte) []string {
 	return out
 }
 
+// flatten returns the message with joined text parts and without cache_control.
 func flatten(m obj) obj {
 	out := obj{}
 	for k, v := range m {

@@ -54,7 +54,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	}
 }
 
-func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
+func TestSystemPromptIsSearchedForNamedAgents(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
 		h := newHop("s", inject.Advice)

@@ -8,7 +8,7 @@ import (
 )
 
 // With previous_response_id, equal words after a reply are a new turn. The provider already has the first turn's block.
-func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
+func TestRepeatedMessageAfterReplyStartsTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
 	for i, tc := range []struct {
@@ -23,7 +23,7 @@ func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
 	}
 }
 
-func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
+func TestRepeatedInputIsRetryBeforeReply(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	body := []byte(`{"model":"m","conversation":"conv_1","input":[{"role":"user","content":"continue"}]}`)
 	s.plan(body)
@@ -37,7 +37,7 @@ func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
 }
 
 // Providers store a request's list, but not the instructions.
-func TestInstructionsBlockIsInsertedIntoEveryDeltaRequest(t *testing.T) {
+func TestEachDeltaRequestGetsInstructionsBlock(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string
 		edits       int // edits to the next request

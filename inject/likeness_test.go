@@ -70,7 +70,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 }
 
 // Matches by meaning are found in the background, after a request was sent.
-func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
+func TestMeaningMatchIsInsertedAtNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage("go", false)
 	if p := s.send(); len(p.Matched) != 0 {

@@ -82,7 +82,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 }
 
 // Loops without a warning are still counted.
-func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
+func TestHoldoutAndControlWithholdLoopWarning(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
 		epsilon, control float64

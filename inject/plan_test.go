@@ -127,7 +127,7 @@ func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	}
 }
 
-func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
+func TestErrorBlockIsAtFailedParallelResult(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
 	s.agent.addUserMessage("go", false)
 	s.send()
@@ -303,7 +303,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	}
 }
 
-func TestModelFamilyHasNoVersionAndNoProvider(t *testing.T) {
+func TestModelFamilyOmitsVersionAndProvider(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
 		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
@@ -463,7 +463,7 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 }
 
 // A caution is a lesson that is shown as an approach to avoid.
-func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
+func TestHarmfulLessonBecomesCaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file are ignored
 	for _, tc := range []struct {

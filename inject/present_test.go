@@ -27,7 +27,7 @@ func lessonLines(block, slug string) string {
 
 // An injected lesson has the same text whatever other lessons match. Other lessons can only leave too
 // little room for the lesson.
-func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
+func TestLessonTextIgnoresOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
 	for n := range 9 {
@@ -134,16 +134,16 @@ func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	// addPicks adds the picks from to to-1, every second one injected. The last two arguments are the rewards of a pick
-	// with and without the lesson.
-	addPicks := func(arm trial.Arm, from, to int, with, without float64) {
-		for i := from; i < to; i++ {
+	// addPicks adds the picks first to end-1. Every second pick is injected. The last two arguments are the rewards for
+	// injected and for withheld picks.
+	addPicks := func(arm trial.Arm, first, end int, injected, withheld float64) {
+		for i := first; i < end; i++ {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{
 				Slug: "a", Arm: arm, Eps: 0.5, Injected: i%2 > 0, Centre: 0.5, Offset: 0.7, Trial: l.PlannedTrialName(),
 			}}}
-			y := without
+			y := withheld
 			if a.Picks[0].Injected {
-				y = with
+				y = injected
 			}
 			c.Add(append(bandit.Contribution(&a, y, 1), a.TrialEntries(fmt.Sprintf("%08x", i), y)...))
 		}

@@ -113,7 +113,7 @@ func promptAfterCuts(s *sectionSession) string {
 	return text
 }
 
-func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
+func TestSectionsAreCutIndependentlyPerSession(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	prompts := map[string]int{}
 	for i := range 200 {
@@ -152,7 +152,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	return nil
 }
 
-func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
+func TestReasonsToKeepSection(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	newSession := func(name string) *sectionSession { return newSectionSession(t, name, noControl, registry) }
 	for _, tc := range []struct {
@@ -235,7 +235,7 @@ func TestOpenSessionsKeepSectionCutsAfterStop(t *testing.T) {
 	}
 }
 
-func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
+func TestUserMessageIsCutOnlyInRulesFile(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)

@@ -8,7 +8,7 @@ import (
 
 // Some servers number the calls in each reply from zero, and some agents send only the newest steps. A block must stay
 // at the result that triggered the lesson.
-func TestBlockStaysAtResultWhenOldStepsAreDropped(t *testing.T) {
+func TestBlockFollowsResultInSlidingWindow(t *testing.T) {
 	const failed, window, steps = 3, 5, 12
 	body := func(from, to int) []byte {
 		b := `{"model":"m","messages":[{"role":"user","content":"Fix it."}`

@@ -62,7 +62,7 @@ func TestSentenceMatchesOnlyMostSimilarLesson(t *testing.T) {
 	}
 }
 
-func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
+func TestSimilarityInjectionNeedsTwoOptIns(t *testing.T) {
 	for _, tc := range []struct{ lessonOptsIn, enabled, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
 		l.Trigger.ByLikeness = tc.lessonOptsIn

@@ -25,7 +25,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 }
 
 // A captured session names the agent, but not the role or skill. One matching target suffices.
-func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
+func TestUnknownRoleAndSkillCountAsMatch(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		targets []lesson.Target
@@ -185,7 +185,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	}
 }
 
-func TestResultsDoNotDependOnOrderOrOtherLessons(t *testing.T) {
+func TestResultsIgnoreOrderAndOtherLessons(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // a result lists at most ten sessions

@@ -28,7 +28,7 @@ func newBankAcceptingEvidence(m *memory, limits bank.Limits, current func() time
 	return bank.New(bank.Options{Storage: m, Now: current, Limits: limits, Checks: lesson.Checker{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
-func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
+func TestConflictingWriteIsRetriedOnNewContents(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	m.onCommit = func() {
 		m.texts["two.md"] = lessonText(t, "two")

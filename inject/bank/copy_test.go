@@ -71,7 +71,7 @@ func hasCode(err error, code lesson.Code) bool {
 }
 
 // Archived lessons are copied but not counted. An invalid name prevents the whole copy.
-func TestCopyInReplacesOnlyFilesWithTheSameName(t *testing.T) {
+func TestCopyInReplacesOnlySameNames(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one", "two")
 	two := []byte(strings.Replace(string(lessonText(t, "two")), "List the targets first.", "List them all first.", 1))
 	n, err := b.CopyIn(t.Context(), map[string][]byte{

@@ -47,7 +47,7 @@ func TestEntryFieldsAreLimited(t *testing.T) {
 
 // A field has neither control characters nor characters that terminals and browsers hide. The error pattern of the
 // entry's lesson is a part of the error.
-func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
+func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -145,7 +145,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 }
 
 // The entry's lesson has advice lines for cause and resolution only if the entry has these fields.
-func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
+func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
 	for name, tc := range map[string]struct {

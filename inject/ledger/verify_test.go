@@ -144,7 +144,7 @@ func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
 	}
 }
 
-func TestRecordRefusesAllEntriesIfOneIsInvalid(t *testing.T) {
+func TestRecordRefusesBatchWithInvalidEntry(t *testing.T) {
 	l := newLedger(t, "before\n")
 	invalid := newEntry(2)
 	invalid.Rule, invalid.Type = " ", "guess"

@@ -133,7 +133,7 @@ func TestRestoreAndResumeUndoRetireAndPause(t *testing.T) {
 func TestChangedTextNeedsNewApproval(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("Parse(text other than approved) = %+v, %v, want state %s", l, err, Quarantined)
+		t.Fatalf("Parse(lesson approved with hash 0011) = %+v, %v, want state %s", l, err, Quarantined)
 	}
 	if l, err = ApplyAction(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
 		t.Errorf("Approve = %+v, %v, want state %s", l, err, Active)

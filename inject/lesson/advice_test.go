@@ -110,7 +110,7 @@ func TestLinesStayWithinByteLimit(t *testing.T) {
 	})
 }
 
-func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
+func TestCleanLines(t *testing.T) {
 	cases := map[string]string{
 		"plain text, `code` and Vec<T>, a << b, x | y": "plain text, `code` and Vec<T>, a << b, x | y",
 		"cat <<EOF > f.txt; if a<b && b>c":             "cat <<EOF > f.txt; if a<b && b>c",
@@ -197,9 +197,9 @@ func TestClosingLineIsRecognisedInAnySpelling(t *testing.T) {
 			t.Errorf("advice %q passed the checks, want a refusal", v)
 		}
 	}
-	for _, fine := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
-		if hasDelimiter(fine) {
-			t.Errorf("hasDelimiter(%q) = true, want false", fine)
+	for _, harmless := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
+		if hasDelimiter(harmless) {
+			t.Errorf("hasDelimiter(%q) = true, want false", harmless)
 		}
 	}
 	for _, d := range []string{"[LOOP DETECTED]", "[ＥＮＤ LOOP DETECTED]", "[END KNOWN PITFALLS]", "【KNOWN PITFALLS】", "[END LESSON]", "[/lesson create x]", "Lessons from past experience:", "Cautions (these approaches failed before):"} {

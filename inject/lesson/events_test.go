@@ -42,7 +42,7 @@ func TestKernelEventsReportFileChanges(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithKernelEvents(t, dir, func(updates <-chan update) {
 		waitForUpdate(t, updates, "One")
-		time.Sleep(time.Second) // later reads need an event
+		time.Sleep(time.Second) // afterwards, only an event starts a read
 		for _, step := range []struct {
 			how    string
 			change func() error

@@ -230,7 +230,7 @@ func genPhrase() *rapid.Generator[string] {
 	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(isNotBlank)
 }
 
-func TestFormatNewRoundTrip(t *testing.T) {
+func TestFormatParseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		phrases := rapid.SliceOfN(genPhrase(), 0, 4)
 		slug := rapid.StringMatching(`[a-z][a-z0-9-]{0,10}[a-z0-9]`)

@@ -30,7 +30,7 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
+func TestChecksReportHitsButNotNearMisses(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(replaced ...string) string { return lessonFile("the-one", replaced...) }

@@ -235,7 +235,7 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	}
 }
 
-func TestAdviceIsTruncatedAtSentencesInAnyScript(t *testing.T) {
+func TestLinesEndAtSentenceInAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
 		text := l.Text()
@@ -378,7 +378,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 }
 
-// A planned trial ends after Picks picks. At least 20 of them must be injected, and at least 20 withheld.
+// A planned trial ends after a number of picks: at least 20 with the lesson, and at least 20 without.
 func TestValidateLimitsPlannedPicks(t *testing.T) {
 	for _, tc := range []struct {
 		plan  lesson.TrialPlan

@@ -29,7 +29,7 @@ func parseLesson(t *testing.T, raw string) *lesson.Lesson {
 	return l
 }
 
-func TestSanitizedExcerptIsOneShortLine(t *testing.T) {
+func TestSanitizeExcerptReturnsShortLine(t *testing.T) {
 	for _, tc := range []struct {
 		text  string
 		limit int
@@ -148,8 +148,8 @@ func TestBookKeepsFirstLessonForSlug(t *testing.T) {
 		t.Error("two Text calls return different pointers, want one rendering")
 	}
 	texts := lesson.NewTexts("bank")
-	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
-	draft := held.WithLessons([]*lesson.Lesson{first})
+	loaded, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
+	draft := loaded.WithLessons([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
 		t.Errorf("WithLessons: %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v, want 1, 0, true, false",
 			draft.Len(), len(draft.Match(q)), draft.Archived("old-one"), draft.Archived("look-twice"))
@@ -186,7 +186,7 @@ func TestStartTrialSetsStartOnlyWithPicks(t *testing.T) {
 }
 
 // A list item's number does not end a sentence.
-func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
+func TestLinesEndAfterItemParagraphOrWord(t *testing.T) {
 	for _, tc := range []struct {
 		advice string
 		limit  int // bytes
@@ -307,12 +307,12 @@ func TestEditRewritesBracedFrontmatter(t *testing.T) {
 		t.Fatalf("state = %s, plan = %+v, want trial with epsilon 0.4", l.State, l.Plan)
 	}
 	got, err := lesson.Edit(l, func(l *lesson.Lesson) {
-		l.State, l.Plan, l.Title = lesson.Active, lesson.TrialPlan{}, "Look thrice"
+		l.State, l.Plan, l.Title = lesson.Active, lesson.TrialPlan{}, "Look again"
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.State != lesson.Active || got.Plan != (lesson.TrialPlan{}) || got.Title != "Look thrice" || got.Body != l.Body || !slices.Equal(got.Trigger.Keywords, l.Trigger.Keywords) ||
+	if got.State != lesson.Active || got.Plan != (lesson.TrialPlan{}) || got.Title != "Look again" || got.Body != l.Body || !slices.Equal(got.Trigger.Keywords, l.Trigger.Keywords) ||
 		!strings.Contains(got.Raw, "theirs: kept") || strings.Contains(got.Raw, "trial") || !strings.Contains(got.Raw, "\nslug: look-twice\n") {
 		t.Errorf("edited lesson: state = %s, plan = %+v, want active, no plan, and all other fields unchanged:\n%s", got.State, got.Plan, got.Raw)
 	}

@@ -43,9 +43,9 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 		supersedes := func(successor, old string) bool {
 			return reaches(successor, old, map[string]bool{}) && !reaches(old, successor, map[string]bool{})
 		}
-		fires := map[string]bool{}
+		matches := map[string]bool{}
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Now: now}) {
-			fires[h.Lesson.Slug] = true
+			matches[h.Lesson.Slug] = true
 		}
 		for _, l := range lessons {
 			var successors []string
@@ -72,8 +72,8 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {
 				rt.Fatalf("StateAt(%s) = %s, want %s", l.Slug, got, want)
 			}
-			if fires[l.Slug] != want.IsActive() {
-				rt.Fatalf("%s in state %s: match = %v, want %v", l.Slug, want, fires[l.Slug], want.IsActive())
+			if matches[l.Slug] != want.IsActive() {
+				rt.Fatalf("%s in state %s: match = %v, want %v", l.Slug, want, matches[l.Slug], want.IsActive())
 			}
 		}
 	})

@@ -328,7 +328,7 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 }
 
 // After a panic, the next version of the file is read again.
-func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
+func TestWatcherSkipsPanickingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Poison"))

@@ -308,7 +308,7 @@ func TestFindProhibitionReturnsFirstMatchingWord(t *testing.T) {
 	}
 }
 
-func TestEmptyHeadingIsCutInFileWithManyBullets(t *testing.T) {
+func TestAddEmptiedHeadingsHandlesManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&b, "- Rule %d.\n", i)

@@ -12,7 +12,7 @@ import (
 )
 
 // Two replicas write their copies or read the stored record, in random order.
-func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
+func TestReplicasCountRunTurnsOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRun("ci-1", testStart)
 		copies := []*session.Record{newRun("ci-1", testStart), newRun("ci-1", testStart)}

@@ -109,7 +109,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 }
 
 // A sub-agent can send the parent's session name in a later turn.
-func TestLaterSubAgentTurnDoesNotJoinParent(t *testing.T) {
+func TestLaterSubagentTurnDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
@@ -209,7 +209,7 @@ func TestTruncatedHistoryKeepsSessionAfterRestart(t *testing.T) {
 	}
 }
 
-func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
+func TestRetryWithinAMinuteKeepsSession(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
 		r := st.resolve(session.Claim{}, userMessage("go"))
@@ -327,7 +327,7 @@ func TestFindLostSessionReplacesOfflineSession(t *testing.T) {
 	}
 }
 
-func TestSubAgentWithParentItemsStartsNewSession(t *testing.T) {
+func TestSubagentWithParentItemsStartsNewSession(t *testing.T) {
 	st := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	claim := newClaim(t, req, "Precept-Session", "parent")

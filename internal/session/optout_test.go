@@ -117,7 +117,7 @@ func TestRowsAreRedacted(t *testing.T) {
 }
 
 // An opt-out mark has a turn count and an item count. The mark has no effect on a record with more items.
-func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
+func TestOptOutMarkHidesTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
 		r := newRecord("s")

@@ -92,7 +92,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 }
 
 // In a dialogue, both labels end with the same punctuation, such as ":" for "user: ".
-func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
+func TestSpeakerLabel(t *testing.T) {
 	for _, tc := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},

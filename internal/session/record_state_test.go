@@ -31,7 +31,7 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 	}
 }
 
-func TestNewRecordStartsInUTCAndIsNamedByID(t *testing.T) {
+func TestNewRecordDefaults(t *testing.T) {
 	east := testStart.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", sessionID("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: sessionID("s")}, east)
@@ -41,7 +41,7 @@ func TestNewRecordStartsInUTCAndIsNamedByID(t *testing.T) {
 }
 
 // A store keeps the row with the later Seen.
-func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
+func TestSeenAdvancesIfClockGoesBack(t *testing.T) {
 	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
 		before := r.Identity.Seen
@@ -56,7 +56,7 @@ func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 }
 
 // Unknown counts add zero. The record recognises only the newest reply.
-func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
+func TestAddReplySumsUsageAndKeepsReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := newRecord("s")
 		first := parseChat(t, userMessage("one"))
@@ -78,7 +78,7 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 
 // If both records have the same turn count, the later Seen decides. The larger member count wins. A run takes the later
 // Seen and the usage with more input tokens.
-func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
+func TestMergeUnitPrefersReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turns int           // remote minus local
 		seen  time.Duration // remote minus local
@@ -108,7 +108,7 @@ func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 }
 
 // Stores hold session IDs. The hash covers the tenant and namespace lengths, so that different pairs differ.
-func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
+func TestSessionIDsAreUniqueAndStable(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.NamedID("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
 		t.Errorf("NamedID(alice, ci-42) = %s, want %x", got, want[:16])

@@ -52,7 +52,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
+func TestDecodeUnknownAndInvalidData(t *testing.T) {
 	r, err := Decode(scopedID(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != scopedID(2) {
 		t.Errorf("Decode = %+v, %v, want Thread.Turns = 3, Identity.ID = %v, no error", r, err, scopedID(2))

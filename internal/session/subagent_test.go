@@ -39,7 +39,7 @@ func resultMessage(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
+func TestResolveSubagentStartsOwnSession(t *testing.T) {
 	th := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
 		c := newClaim(t, req, "Precept-Session", "parent")
@@ -104,7 +104,7 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 
 // Every agent's cache key becomes the session name. Only known agents use a different key for each conversation. The
 // product name can have a suffix, as in codex_cli_rs.
-func TestCacheKeyIsUniqueOnlyForKnownAgents(t *testing.T) {
+func TestKnownAgentsHaveUniqueCacheKeys(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {

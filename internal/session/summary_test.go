@@ -86,7 +86,7 @@ func TestThreadTruncatedHistoryKeepsSession(t *testing.T) {
 }
 
 // If neither session has a failed request, the request starts a new session.
-func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
+func TestThreadTruncatedHistoryContinuesFailedSession(t *testing.T) {
 	f := newFixture(t)
 	history := func(id string) []obj {
 		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}

@@ -133,7 +133,7 @@ func TestToolLoopKeepsSession(t *testing.T) {
 	}
 }
 
-func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
+func TestThreadEqualRepliesKeepSessionsSeparate(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("task A")), textReply("Done."))
 	b := f.resolveAndAnswer(chat(t, userMessage("task B")), textReply("Done."))
@@ -260,7 +260,7 @@ func TestThreadTokenRefreshKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("the two agents", sessions[0], sessions[1])
 }
 
-func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
+func TestThreadEarlierHistoryStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply("call_0"))
 	secondTurn := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
@@ -268,7 +268,7 @@ func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	f.assertDifferentSessions("an earlier state under another credential", a, f.resolveIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
 }
 
-func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
+func TestThreadCredentialChangeKeepsRefusedSession(t *testing.T) {
 	f := newFixture(t)
 	first := chat(t, userMessage("go"))
 	otherCredential := Scope{Tenant: "default", Credential: 2}
@@ -312,7 +312,7 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	f.assertSameSession("first session's next turn", a, f.resolve(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
-func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
+func TestThreadConcurrentFewShotQuestionsAreSeparate(t *testing.T) {
 	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
@@ -437,7 +437,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	}
 }
 
-func TestSharedNameAndFirstMessageKeepSessionsSeparate(t *testing.T) {
+func TestIdenticalTasksWithSharedNameStaySeparate(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "my-app", Namespace: NamespaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)

@@ -83,7 +83,7 @@ func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 }
 
 // precept creates an offline record while the store is unavailable. The rows can be merged in either order.
-func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
+func TestMergeRowsPrefersStoredToOfflineRecord(t *testing.T) {
 	stored, offline := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
 	stored.Thread.Turns, offline.Thread.Turns, offline.State.StartedOffline = 2, 9, true
 	a, _ := mustRow(t, stored)

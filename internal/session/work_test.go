@@ -46,7 +46,7 @@ func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	}
 }
 
-func TestRowOmitsOptedOutWorkAndBranchNames(t *testing.T) {
+func TestRowOmitsHiddenWorkAndBranchNames(t *testing.T) {
 	r := newRecord("s")
 	r.Thread.Turns = 2
 	r.AddWork(1, []work.Ref{newCommitRef("3f2a9c1"), newBranchRef("fix/jane", "acme/shop")})
