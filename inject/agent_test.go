@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a test constant
 
 type obj = map[string]any
 
@@ -47,7 +47,7 @@ type entry struct {
 	hasReminder bool // an agent's reminder precedes the user message
 }
 
-// agent simulates an agent. Its own history does not contain the inserted blocks.
+// agent simulates an agent. The agent's history does not contain the inserted blocks.
 type agent struct {
 	form             wireForm
 	history          []entry
@@ -56,7 +56,9 @@ type agent struct {
 	answerCount      int
 }
 
-func (a *agent) addUserMessage(text string, hasReminder bool) {
+func (a *agent) addUserMessage(text string) { a.addMessage(text, false) }
+
+func (a *agent) addMessage(text string, hasReminder bool) {
 	a.userMessageCount++
 	a.history = append(a.history, entry{kind: "user", text: text, number: a.userMessageCount, hasReminder: hasReminder})
 }

@@ -11,13 +11,13 @@ import (
 // Answers stay in all later requests, so the total size is limited. The first answer above the limit becomes a notice.
 func TestSessionAnswersAreLimited(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.agent.addUserMessage("Fix it.", false)
+	s.agent.addUserMessage("Fix it.")
 	answer := "[/lesson list]\nOK: 200 lessons:\n" + strings.Repeat("#1 [a signature] a text of a lesson\n", 16<<10/36) + "[END LESSON]\n"
 	for i := range 30 {
 		s.rec.Mailbox.Answers = []string{answer}
 		s.plan(s.agent.body())
 		s.endTurn()
-		s.addCallWithResult(fmt.Sprint("ls ", i), "fine", false)
+		s.addSuccessfulCall(fmt.Sprint("ls ", i))
 	}
 	size := 0
 	for _, b := range s.rec.Lessons.Blocks {

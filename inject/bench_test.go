@@ -17,10 +17,10 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	for _, form := range []wireForm{plainChat, claude, responses} {
 		s := newTestSession(b, form, injectAll(), newBook(all...), "s")
-		s.agent.addUserMessage("phrase number 7", false)
+		s.agent.addUserMessage("phrase number 7")
 		s.send()
 		s.endTurn()
-		s.addCallWithResult("make first", "phrase number 8", true)
+		s.addFailedCall("make first", "phrase number 8")
 		s.send()
 		if len(s.rec.Lessons.Blocks) != 2 {
 			b.Fatalf("the session has %d blocks, want 2", len(s.rec.Lessons.Blocks))
@@ -32,7 +32,7 @@ func BenchmarkPlan(b *testing.B) {
 		s.endTurn()
 		s.send()
 		s.endTurn()
-		s.addCallWithResult("make last", "nothing", true)
+		s.addFailedCall("make last", "nothing")
 		body := s.agent.body()
 		data, err := s.rec.Encode()
 		if err != nil {

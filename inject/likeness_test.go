@@ -32,7 +32,7 @@ const similarWords = "why do stale entries stay in the cache?"
 // A similarity match's arm (treatment) has the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	s.agent.addUserMessage(similarWords, false)
+	s.agent.addUserMessage(similarWords)
 	p := s.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Fatalf("Injected = %q, want caches~like; inserted slugs = %q, want caches", p.Injected, insertedSlugs(&p))
@@ -42,7 +42,7 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	}
 	s.endTurn()
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("some cache entries are stale", false)
+	s.agent.addUserMessage("some cache entries are stale")
 	if p := s.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block for caches", p)
 	}
@@ -50,7 +50,7 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 
 func TestExactMatchUsesExactMatchArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	s.agent.addUserMessage("the cache entries are stale", false)
+	s.agent.addUserMessage("the cache entries are stale")
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
 		t.Errorf("plan = %+v, want the lesson caches injected with the exact-match arm", p)
 	}
@@ -62,7 +62,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 		allowsSimilarity bool
 	}{"match.like is off": {injectAll(), true}, "the lesson does not set like": {injectBySimilarity(), false}} {
 		s := newTestSession(t, plainChat, tc.cfg, similarBook(tc.allowsSimilarity), "s")
-		s.agent.addUserMessage(similarWords, false)
+		s.agent.addUserMessage(similarWords)
 		if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: plan = %+v, want no match and no edit", name, p)
 		}
@@ -72,12 +72,12 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 // Matches by meaning are found in the background, after a request was sent.
 func TestMeaningMatchIsInsertedAtNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	s.agent.addUserMessage("go", false)
+	s.agent.addUserMessage("go")
 	if p := s.send(); len(p.Matched) != 0 {
 		t.Fatalf("the first turn matched %+v, want no match", p.Matched)
 	}
 	s.endTurn()
-	s.addCallWithResult("list", "3 files", false)
+	s.addSuccessfulCall("list")
 	l, _ := s.book.Get("caches")
 	s.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
@@ -87,10 +87,10 @@ func TestMeaningMatchIsInsertedAtNextTurn(t *testing.T) {
 
 func TestUnknownErrorKindMatchesBySimilarity(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	s.agent.addUserMessage("go", false)
+	s.agent.addUserMessage("go")
 	s.send()
 	s.endTurn()
-	s.addCallWithResult("refresh", "Error: 3 stale entries in the cache", true)
+	s.addFailedCall("refresh", "Error: 3 stale entries in the cache")
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
 		t.Errorf("plan after the error = %+v, want caches~like injected", p)
 	}

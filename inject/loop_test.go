@@ -17,11 +17,11 @@ func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			s := newTestSession(t, form, injectAll(), newBook(), "s")
-			s.agent.addUserMessage("build", false)
+			s.agent.addUserMessage("build")
 			s.send()
 			for i := range 5 {
 				s.endTurn()
-				s.addCallWithResult("make", "it", true)
+				s.addFailedCall("make", "it")
 				p := s.send()
 				s.restart()
 				if (p.Loops == 1) != (i == 1) {
@@ -41,11 +41,11 @@ func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 
 func TestRetriedLoopIsCountedOnce(t *testing.T) {
 	s := newTestSession(t, claude, injectAll(), newBook(), "s")
-	s.agent.addUserMessage("build", false)
+	s.agent.addUserMessage("build")
 	s.send()
 	for range 2 {
 		s.endTurn()
-		s.addCallWithResult("make", "it", true)
+		s.addFailedCall("make", "it")
 		s.send()
 	}
 	for range 3 {
@@ -58,14 +58,14 @@ func TestRetriedLoopIsCountedOnce(t *testing.T) {
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
 		s := newTestSession(t, form, injectAll(), newBook(), "s")
-		s.agent.addUserMessage("build", false)
+		s.agent.addUserMessage("build")
 		s.send()
 		s.endTurn()
-		s.addCallWithResult("make", "omega", true)
+		s.addFailedCall("make", "omega")
 		s.send()
 		s.endTurn()
 		s.book = newBook(activeLesson("fix", "omega", "Look."))
-		s.addCallWithResult("make", "omega", true)
+		s.addFailedCall("make", "omega")
 		p := s.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
 			t.Errorf("%s: edits = %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
@@ -73,7 +73,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		}
 		s.endTurn()
 		s.restart()
-		s.addCallWithResult("ls", "x", false)
+		s.addSuccessfulCall("ls")
 		retry := s.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
 			t.Errorf("%s: next turn's edits = %+v, want %+v", form, retry.Edits, p.Edits)
@@ -92,11 +92,11 @@ func TestHoldoutAndControlWithholdLoopWarning(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = tc.epsilon, tc.control
 			s := newTestSession(t, plainChat, cfg, newBook(), "s")
-			s.agent.addUserMessage("build", false)
+			s.agent.addUserMessage("build")
 			s.send()
 			for i, command := range []string{"make", "make", "make", "make", "test", "test"} {
 				s.endTurn()
-				s.addCallWithResult(command, "it", true)
+				s.addFailedCall(command, "it")
 				p := s.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
 					t.Errorf("failure %d: plan = %+v, want no edit, and a new loop only at each command's second failure", i+1, p)
@@ -133,7 +133,7 @@ func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 
 func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.agent.addUserMessage("build", false)
+	s.agent.addUserMessage("build")
 	s.send()
 	for range 2 {
 		s.endTurn()

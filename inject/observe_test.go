@@ -41,7 +41,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
 			s := newTestSession(t, form, cfg, newBook(newErrorLesson("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
-			s.agent.addUserMessage("build", false)
+			s.agent.addUserMessage("build")
 			s.send()
 			s.endTurnWithUsage(100, 10)
 			step := func(cmd, out string, failed bool) {
@@ -63,7 +63,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
 			s.agent.addAnswer("done")
-			s.agent.addUserMessage("No, that is wrong. Undo it.", false)
+			s.agent.addUserMessage("No, that is wrong. Undo it.")
 			s.send()
 			seen[arm] = s.outcomesAtClose(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
@@ -82,15 +82,15 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 // than it is.
 func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
-	s.agent.addUserMessage("build", false)
+	s.agent.addUserMessage("build")
 	s.send()
 	s.endTurn()
-	s.addCallWithResult("make", "omega lock", true)
+	s.addFailedCall("make", "omega lock")
 	s.send()
 	New(injectAll()).RecordRefusal(s.rec)
 	for range 2 {
 		s.endTurn()
-		s.addCallWithResult("make", "omega lock", true)
+		s.addFailedCall("make", "omega lock")
 		s.plan(s.agent.body())
 	}
 	if w := s.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
@@ -103,10 +103,10 @@ func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
-	s.agent.addUserMessage("omega", false)
+	s.agent.addUserMessage("omega")
 	s.send()
 	s.endTurn()
-	s.addCallWithResult("make", "error: omega", true)
+	s.addFailedCall("make", "error: omega")
 	s.send()
 	if w := s.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("plain lesson's outcomes = %+v, want 1 error and no recurrence", w)

@@ -31,10 +31,10 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			s := newTestSession(t, form, injectAll(), newBook(activeLesson("deploy", "deploy", "Ask first.")), "s")
-			s.agent.addUserMessage("please deploy it", false)
+			s.agent.addUserMessage("please deploy it")
 			p := s.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.SkipReason != "" || len(p.Edits) != 1 {
-				t.Fatalf("plan = %+v, want one edit with the lesson deploy and no skip", p)
+				t.Fatalf("plan = %+v, want one edit with the lesson \"deploy\", and no SkipReason", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
 				t.Errorf("edit = %+v, want text %q and block -1", got, want)
@@ -48,23 +48,23 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 
 func TestLessonMatchesOncePerSession(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	s.send()
 	s.endTurn()
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("deploy again", false)
+	s.agent.addUserMessage("deploy again")
 	if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
 		t.Errorf("second plan = %+v, want no match and one edit, deploy's earlier block", p)
 	}
 }
 
 func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
-	s := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x"), activeLesson("other", "omega", "y")), "s")
+	s.agent.addUserMessage("deploy")
 	s.send()
 	for i := range 10 {
 		s.endTurn()
-		s.addCallWithResult(fmt.Sprint("step ", i), "deploy", false) // not an error result
+		s.agent.addResult(s.agent.addCall(fmt.Sprint("step ", i)), "omega", false)
 		if p := s.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
 		}
@@ -76,13 +76,13 @@ func TestLessonsMatchUserRequestNotTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
 		s := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-		s.agent.addUserMessage("Please solve this issue: rename alpha"+tail, false)
+		s.agent.addUserMessage("Please solve this issue: rename alpha" + tail)
 		if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
 			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", s.agent.dialect(), p)
 		}
 		s.endTurn()
 		s.agent.addAnswer("It is renamed.")
-		s.agent.addUserMessage("<user_message>\nrun omega\n</user_message>", false)
+		s.agent.addUserMessage("<user_message>\nrun omega\n</user_message>")
 		if p := s.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
 			t.Errorf("%s: second turn: Matched = %q, want on-template", s.agent.dialect(), p.Matched)
 		}
@@ -92,9 +92,9 @@ func TestLessonsMatchUserRequestNotTemplate(t *testing.T) {
 func TestEarlierRequestIsMatchedWithoutTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-	s.agent.addUserMessage("Please solve this issue: rename alpha"+tail, false)
+	s.agent.addUserMessage("Please solve this issue: rename alpha" + tail)
 	s.agent.addAnswer("First I read the file.")
-	s.agent.addUserMessage("Now proceed and carry out this plan.", false)
+	s.agent.addUserMessage("Now proceed and carry out this plan.")
 	if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
 		t.Errorf("Matched = %q, want on-request", p.Matched)
 	}
@@ -102,7 +102,7 @@ func TestEarlierRequestIsMatchedWithoutTemplate(t *testing.T) {
 
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
-	s.agent.addUserMessage("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
+	s.agent.addUserMessage("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.")
 	if p := s.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
 		t.Errorf("plan = %+v, want no match and no edit", p)
 	}
@@ -111,11 +111,11 @@ func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	b := newBook(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
 	s := newTestSession(t, claude, injectAll(), b, "s")
-	s.agent.addUserMessage("go", false)
+	s.agent.addUserMessage("go")
 	s.send()
 	s.endTurn()
-	s.addCallWithResult("make", "omega", true)
-	s.agent.addUserMessage("and alpha", false)
+	s.addFailedCall("make", "omega")
+	s.agent.addUserMessage("and alpha")
 	p := s.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
 		t.Fatalf("plan = %+v, want two edits with the lessons on-error and on-words", p)
@@ -129,7 +129,7 @@ func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 
 func TestErrorBlockIsAtFailedParallelResult(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
-	s.agent.addUserMessage("go", false)
+	s.agent.addUserMessage("go")
 	s.send()
 	s.endTurn()
 	one, two := s.agent.addCall("a"), s.agent.addCall("b")
@@ -147,19 +147,19 @@ func TestErrorBlockIsAtFailedParallelResult(t *testing.T) {
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
 	s := newTestSession(t, plainChat, injectAll(), b, "s")
-	s.agent.addUserMessage("alpha", false)
+	s.agent.addUserMessage("alpha")
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("beta", false)
+	s.agent.addUserMessage("beta")
 	p := s.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
-		t.Errorf("plan = %+v, want only the lesson new, at the newest message", p)
+		t.Errorf("plan = %+v, want only the lesson \"new\", at the newest message", p)
 	}
 }
 
 // The message stays unchanged, so that the provider's prompt cache stays valid.
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	if p := s.send(); p.SkipReason != SkipNoMatch {
 		t.Errorf("SkipReason = %q, want %q", p.SkipReason, SkipNoMatch)
 	}
@@ -171,7 +171,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	if p := s.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
 		t.Errorf("repeat plan = %+v, want no edits", p)
 	}
-	s.agent.addUserMessage("hurry", false)
+	s.agent.addUserMessage("hurry")
 	if p := s.send(); len(p.Edits) != 0 {
 		t.Errorf("next turn's plan = %+v, want no edits", p)
 	}
@@ -185,7 +185,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 	}
 	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for range 4 {
-		s.agent.addUserMessage("deploy", false)
+		s.agent.addUserMessage("deploy")
 		s.send()
 		s.assertBounds(injectAll())
 		s.endTurn()
@@ -202,7 +202,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 	}
 }
 
-// A session gets at most twice K lessons.
+// K limits the lessons in a turn. A session gets at most twice as many.
 func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
@@ -210,7 +210,7 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	}
 	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for i := range 9 {
-		s.agent.addUserMessage(fmt.Sprint("word", i), false)
+		s.agent.addUserMessage(fmt.Sprint("word", i))
 		s.send()
 		s.endTurn()
 		s.agent.addAnswer("ok")
@@ -235,7 +235,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 			for range 2 {
-				s.agent.addUserMessage(tc.words, false)
+				s.agent.addUserMessage(tc.words)
 				if p := s.send(); p.SkipReason != tc.want {
 					t.Errorf("SkipReason = %q, want %q", p.SkipReason, tc.want)
 				}
@@ -265,7 +265,7 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
 	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	p := s.send()
 	if p.SkipReason != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || s.rec.Lessons.BlockBytes == 0 {
 		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, s.rec.Lessons.BlockBytes)
@@ -279,7 +279,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
 	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	p := s.send()
 	if p.SkipReason != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
 		t.Errorf(`plan = %+v, want SkipReason %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
@@ -288,7 +288,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.agent.addUserMessage("short", false)
+	s.agent.addUserMessage("short")
 	s.send()
 	got := s.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
@@ -296,7 +296,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	}
 	s.endTurn()
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage(strings.Repeat("long ", 1000), false)
+	s.agent.addUserMessage(strings.Repeat("long ", 1000))
 	s.send()
 	if s.rec.Assignment.Category != got.Category {
 		t.Errorf("after the second turn: Category = %q, want %q", s.rec.Assignment.Category, got.Category)
@@ -317,14 +317,14 @@ func TestModelFamilyOmitsVersionAndProvider(t *testing.T) {
 func TestInjectOffSkipsTheRequest(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.claim.InjectOff = true
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	if p := s.send(); p.SkipReason != SkipOff || len(p.Edits) != 0 {
 		t.Errorf("plan = %+v, want SkipReason %q and no edit", p, SkipOff)
 	}
 	s.claim.InjectOff = false
 	s.endTurn()
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
 		t.Errorf("next turn's plan = %+v, want one edit, to item 3", p)
 	}
@@ -332,13 +332,13 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	s.send()
 	s.injector.RecordRefusal(s.rec)
 	s.restart()
 	s.sent = nil // the upstream accepted the turn only without the block
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("again", false)
+	s.agent.addUserMessage("again")
 	if p := s.send(); p.SkipReason != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
 		t.Errorf("plan = %+v, assignment = %+v, want SkipReason %q, no edit, and an assignment with one pick that is refused, not excluded",
 			p, s.rec.Assignment, SkipRefused)
@@ -348,7 +348,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.rec.Assignment.Excluded = true
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	if p := s.send(); p.SkipReason != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
 		t.Errorf("plan = %+v, want SkipReason %q, no edit and no match", p, SkipExcluded)
 	}
@@ -356,12 +356,12 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 
 func TestExcludedSessionKeepsBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	s.send()
 	s.endTurn()
 	s.rec.Assignment.Excluded = true
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("again", false)
+	s.agent.addUserMessage("again")
 	if p := s.send(); p.SkipReason != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(s.rec.Lessons.Blocks) != 1 {
 		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(s.rec.Lessons.Blocks))
 	}
@@ -370,19 +370,19 @@ func TestExcludedSessionKeepsBlocks(t *testing.T) {
 // A compaction replaces the history by a summary. The lessons keep the earlier text.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	s.send()
 	s.endTurn()
-	s.addCallWithResult("make", "omega", true)
+	s.addFailedCall("make", "omega")
 	if p := s.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf("plan = %+v, want blocks for a and b", p)
 	}
 	s.endTurn()
 	s.book = newBook(activeLesson("a", "deploy", "another text"))
 	s.agent.history, s.sent = nil, nil
-	s.agent.addUserMessage("What was done so far?", false)
+	s.agent.addUserMessage("What was done so far?")
 	s.agent.addAnswer("A summary.")
-	s.agent.addUserMessage("Go on.", false)
+	s.agent.addUserMessage("Go on.")
 	p := s.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf("plan after the compaction = %+v, want two edits with a and b, and no new pick", p)
@@ -396,7 +396,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 		t.Errorf("request =\n%s\nwant lesson a's earlier text x", s.upstream())
 	}
 	s.endTurn()
-	s.addCallWithResult("make", "x", false)
+	s.addSuccessfulCall("make")
 	if p := s.send(); len(p.Edits) != 2 {
 		t.Errorf("next plan = %+v, want the two blocks", p)
 	}
@@ -405,20 +405,20 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 
 func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	s.send()
 	s.endTurn()
 	main, seenMain := s.agent, s.sent
 	s.agent, s.sent = &agent{form: plainChat}, nil
-	s.agent.addUserMessage("a task of a sub-agent", false)
+	s.agent.addUserMessage("a task of a sub-agent")
 	for i := range 5 {
 		s.send()
 		s.endTurn()
-		s.addCallWithResult(fmt.Sprint(i), "x", false)
+		s.addSuccessfulCall(fmt.Sprint(i))
 	}
 	s.agent, s.sent = main, seenMain
 	s.agent.addAnswer("ok")
-	s.agent.addUserMessage("go on", false)
+	s.agent.addUserMessage("go on")
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
 		t.Errorf("main agent's edits = %+v, want one, to item 1", p.Edits)
 	}
@@ -472,7 +472,7 @@ func TestHarmfulLessonBecomesCaution(t *testing.T) {
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
 		s := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
 		s.beliefs = fixedCounts{bandit.New(), tc.better, tc.worse}
-		s.agent.addUserMessage("deploy", false)
+		s.agent.addUserMessage("deploy")
 		s.send()
 		if got := strings.Contains(s.upstream(), "Cautions"); got != tc.want {
 			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", tc.better, tc.worse, got, tc.want)
@@ -506,7 +506,7 @@ func TestTrialLessonActionHasParentArm(t *testing.T) {
 
 func TestNilBookMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), nil, "s")
-	s.agent.addUserMessage("deploy", false)
+	s.agent.addUserMessage("deploy")
 	if p := s.send(); p.SkipReason != SkipNoMatch {
 		t.Errorf("plan without a book = %+v, want SkipReason %q", p, SkipNoMatch)
 	}

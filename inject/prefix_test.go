@@ -44,7 +44,7 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 		s := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
 		keywords := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
-		s.agent.addUserMessage("do "+keywords.Draw(t, "words"), true)
+		s.agent.addMessage("do "+keywords.Draw(t, "words"), true)
 		s.send()
 		for range rapid.IntRange(5, 25).Draw(t, "turns") {
 			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
@@ -59,12 +59,12 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 			case "user":
 				s.endTurn()
 				s.agent.addAnswer("Done.")
-				s.agent.addUserMessage(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+				s.agent.addMessage(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // the user interrupts the reply
 				if form == claude {
 					continue // the message was already sent without this lesson
 				}
-				s.agent.addUserMessage("and "+keywords.Draw(t, "words"), false)
+				s.agent.addUserMessage("and " + keywords.Draw(t, "words"))
 			case "retry":
 			case "repeat":
 				s.endTurn()
@@ -79,6 +79,11 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	})
 }
 
+func (s *testSession) addFailedCall(cmd, keyword string) { s.addCallWithResult(cmd, keyword, true) }
+
+func (s *testSession) addSuccessfulCall(cmd string) { s.addCallWithResult(cmd, "", false) }
+
+// addCallWithResult adds a call, and a result that contains keyword only if the call fails.
 func (s *testSession) addCallWithResult(cmd, keyword string, fails bool) {
 	id := s.agent.addCall(cmd)
 	out := "fine"
@@ -109,7 +114,7 @@ func (s *testSession) assertBounds(cfg Config) {
 		}
 	}
 	if inserted > 2*defaultBudget || s.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
-		s.t.Fatalf("inserted %d bytes, charged %d, want at most %d; %d picks with K=%d, want at most twice K", inserted, s.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
+		s.t.Fatalf("inserted %d bytes, BlockBytes = %d, want at most %d; %d picks with K=%d, want at most twice K", inserted, s.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
 	}
 	if s.rec.Assignment.Control && len(s.rec.Lessons.Blocks) > 0 {
 		s.t.Fatalf("control session got %d blocks, want 0", len(s.rec.Lessons.Blocks))

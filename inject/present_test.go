@@ -25,8 +25,8 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// An injected lesson has the same text whatever other lessons match. Other lessons can only leave too
-// little room for the lesson.
+// An injected lesson has the same text whatever other lessons match. Other lessons can only leave too little
+// room for the lesson.
 func TestLessonTextIgnoresOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
@@ -39,7 +39,7 @@ func TestLessonTextIgnoresOtherMatches(t *testing.T) {
 			list = append(list, l)
 		}
 		s := newTestSession(t, plainChat, injectAll(), newBook(list...), fmt.Sprint("s", n))
-		s.agent.addUserMessage("deploy", false)
+		s.agent.addUserMessage("deploy")
 		p := s.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {
@@ -99,8 +99,8 @@ func TestArmIncludesPresentation(t *testing.T) {
 	}
 }
 
-// If the lesson's advice harms, the lesson is presented as a caution: a warning against what it advised. The chooser
-// expects harm from the advice, but not from the caution.
+// If the lesson's advice harms, the lesson is presented as a caution: a warning against the advice. The chooser expects
+// harm from the advice, but not from the caution.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
@@ -126,8 +126,8 @@ func TestCautionStartsANewArm(t *testing.T) {
 }
 
 // A lesson that harms becomes a caution. During a trial with a planned number of picks, and afterwards until a person
-// decides about the lesson, the presentation stays the same. In a trial without a planned number, it changes as soon as
-// enough sessions failed.
+// decides about the lesson, the presentation stays the same. In a trial without a planned number, the presentation
+// changes as soon as enough sessions failed.
 func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

@@ -82,7 +82,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 			block := style.block([]lessonEntry{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("block has line %q, want only fixed lines and lines from the lesson s:\n%s", part, block)
+					t.Fatalf("block has line %q, want only fixed lines and lines from the lesson \"s\":\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {

@@ -220,7 +220,7 @@ func TestRunSessionsShareSectionAssignments(t *testing.T) {
 	}
 }
 
-func TestOpenSessionsKeepSectionCutsAfterStop(t *testing.T) {
+func TestSessionsKeepCutsAfterMeasurementStops(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	s := newCutSession(t, registry)
 	before := promptAfterCuts(s)

@@ -72,7 +72,7 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 		args := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"a":"[\[\]A-Z \\n［】]{0,50}"\}`)).Draw(t, "args")
 		w := loopWarning(detect.Loop{Tool: tool, Args: args})
 		if strings.Count(w, "[") != 2 || strings.Count(w, "]") != 2 || strings.Count(w, "\n") != 4 {
-			t.Fatalf("warning = %q, want two brackets each way and four line ends", w)
+			t.Fatalf("warning = %q, want two opening and two closing brackets, and four line ends", w)
 		}
 		if w != loopWarning(detect.Loop{Tool: tool, Args: args}) {
 			t.Fatal("loopWarning with equal arguments returned different texts")

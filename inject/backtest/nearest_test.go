@@ -28,14 +28,14 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
 		if m.Matched != (m.Slug == "matched") {
-			t.Errorf("%s: Matched = %v, want true only for the lesson matched", m.Slug, m.Matched)
+			t.Errorf("%s: Matched = %v, want true only for the lesson \"matched\"", m.Slug, m.Matched)
 		}
 	}
 	if want := `keyword "flaky test" in the user's message`; got["matched"] != want {
 		t.Errorf("matched: Why = %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
-		t.Errorf("nearest lessons = %q, want half with the nearest phrase, and candidate with the state", got)
+		t.Errorf("nearest lessons = %q, want \"half\" with the nearest phrase, and \"candidate\" with the state", got)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestNearestSkipsOtherTenants(t *testing.T) {
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)
 	if len(got) != 1 || got[0].Slug != "own" {
-		t.Errorf("nearest lessons = %+v, want only the lesson own", got)
+		t.Errorf("nearest lessons = %+v, want only the lesson \"own\"", got)
 	}
 }
 

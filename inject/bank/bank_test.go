@@ -38,10 +38,10 @@ func TestConflictingWriteIsRetriedOnNewContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := listSlugs(t, b); got != "two" || len(m.commits) != 2 {
-		t.Errorf("lessons = %q after %d commits, want only two after 2", got, len(m.commits))
+		t.Errorf("lessons = %q after %d commits, want only \"two\" after 2 commits", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
-		t.Errorf("index =\n%s\nwant only the lesson two", m.index)
+		t.Errorf("index =\n%s\nwant only the lesson \"two\"", m.index)
 	}
 	m.onCommit = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
@@ -239,7 +239,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	for i, p := range []bank.Proposal{newProposal("aa"), bad, newProposal("cc"), newProposal("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
-			t.Fatalf("write %d: err = %v, want only write 1 refused, and not for the quota", i, err)
+			t.Fatalf("write %d: err = %v, want an error only for write 1, and not ErrTooMany", i, err)
 		}
 	}
 	if _, err := other.Propose(t.Context(), newProposal("ee")); !errors.Is(err, bank.ErrTooMany) {

@@ -84,14 +84,14 @@ func TestCopyInReplacesOnlySameNames(t *testing.T) {
 		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
 	if got := loggedActions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
-		t.Errorf("logged actions = %s, want an edit for two and none for one", got)
+		t.Errorf("logged actions = %s, want an edit for \"two\" and none for \"one\"", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
 		t.Errorf("two.md = %q, err = %v, want the copied text", text, err)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| three |") || strings.Contains(string(index), "| four |") {
-		t.Errorf("index =\n%s\nerr = %v, want three but not four in the index", index, err)
+		t.Errorf("index =\n%s\nerr = %v, want \"three\" but not \"four\" in the index", index, err)
 	}
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": lessonText(t, "six"), name: lessonText(t, "five")}, "somebody")
@@ -109,7 +109,7 @@ func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
-		t.Errorf("index =\n%s\nerr = %v, want by-hand and one in the index", index, err)
+		t.Errorf("index =\n%s\nerr = %v, want \"by-hand\" and \"one\" in the index", index, err)
 	}
 	if got := loggedActions(t, b); got != "" {
 		t.Errorf("Reindex logged %s, want no event", got)
@@ -175,17 +175,17 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || listSlugs(t, b) != "one" {
-			t.Errorf("%s: Replace: err = %v, changed = %v, lessons = %q, want a refusal and only the lesson one", what, err, changed, listSlugs(t, b))
+			t.Errorf("%s: Replace: err = %v, changed = %v, lessons = %q, want a refusal and only the lesson \"one\"", what, err, changed, listSlugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": lessonText(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || listSlugs(t, b) != "two" {
-		t.Errorf("Replace: err = %v, changed = %v, lessons = %q, want 2 changes and only the lesson two", err, changed, listSlugs(t, b))
+		t.Errorf("Replace: err = %v, changed = %v, lessons = %q, want 2 changes and only the lesson \"two\"", err, changed, listSlugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); !errors.Is(err, context.Canceled) || listSlugs(t, b) != "two" {
-		t.Errorf("Replace with a canceled context: err = %v, lessons = %q, want %v and the lesson two", err, listSlugs(t, b), context.Canceled)
+		t.Errorf("Replace with a canceled context: err = %v, lessons = %q, want %v and the lesson \"two\"", err, listSlugs(t, b), context.Canceled)
 	}
 }
 

@@ -75,7 +75,7 @@ func readTrace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	return out
 }
 
-// bullet is newEntry(1) in a ledger.
+// bullet is the text of newEntry(1) in a ledger.
 const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Intent ID:** INT-1
     - **File:** ` + "`src/cart.go`" + `
@@ -85,11 +85,10 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case has the file before and after Record.
 func TestEntryIsAddedToSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
-	for name, c := range map[string][2]string{
+	for name, tc := range map[string]struct{ before, after string }{
 		"no file":                             {"", head + bullet},
 		"no section":                          {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
 		"no newline at end":                   {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
@@ -129,18 +128,18 @@ func TestEntryIsAddedToSection(t *testing.T) {
 		"blank lines at the section's end": {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t, c[0])
+			l := newLedger(t, tc.before)
 			if r := record(t, l, newEntry(1)); r[0].Status != ledger.Recorded {
 				t.Fatalf("first Record = %+v, want status %s", r, ledger.Recorded)
 			}
-			if got := readLedger(t, l); got != c[1] {
-				t.Fatalf("file =\n%q\nwant\n%q", got, c[1])
+			if got := readLedger(t, l); got != tc.after {
+				t.Fatalf("file =\n%q\nwant\n%q", got, tc.after)
 			}
 			if r := record(t, l, newEntry(1)); r[0].Status != ledger.Duplicate {
 				t.Fatalf("second Record = %+v, want status %s", r, ledger.Duplicate)
 			}
-			if got := readLedger(t, l); got != c[1] {
-				t.Fatalf("file after the second Record =\n%q\nwant\n%q", got, c[1])
+			if got := readLedger(t, l); got != tc.after {
+				t.Fatalf("file after the second Record =\n%q\nwant\n%q", got, tc.after)
 			}
 			record(t, l, newEntry(2), newEntry(2))
 			if n := strings.Count(readLedger(t, l), "**Error Summary:** the sum is 2"); n != 1 {
@@ -344,7 +343,7 @@ func TestDecodeRefusesInvalidEntries(t *testing.T) {
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
 		t.Fatalf(`Decode of a valid entry = %+v, %v, want the rule "do"`, e, err)
 	}
-	for name, c := range map[string][2]string{
+	for name, tc := range map[string]struct{ body, want string }{
 		"empty":            {"", "standard input is empty"},
 		"array":            {"[]", "not one JSON object"},
 		"two objects":      {good + good, "text follows"},
@@ -359,8 +358,8 @@ func TestDecodeRefusesInvalidEntries(t *testing.T) {
 		"misspelled field": {strings.Replace(good, `"rule"`, `"rulez"`, 1), "(the fields are intent_id, type, file, error, cause, resolution, rule)"},
 		"truncated":        {good[:40], "not one JSON object"},
 	} {
-		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: err = %v, want %q", name, err, c[1])
+		if _, err := ledger.Decode(strings.NewReader(tc.body)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: err = %v, want %q", name, err, tc.want)
 		}
 	}
 }

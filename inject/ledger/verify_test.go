@@ -56,7 +56,7 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 			t.Errorf("%s: rule = %q, file = %q, want %q and %q", tc.name, e.Rule, e.File, tc.rule, tc.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(tc.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
-			t.Errorf("%s: err = %v, file = %q, rule = %q, want a valid entry, with a file that ends the path and occurs in the rule",
+			t.Errorf("%s: err = %v, file = %q, rule = %q, want a valid entry, with a file that is the end of the path and occurs in the rule",
 				tc.name, err, e.File, e.Rule)
 		}
 		if e.Resolution == "" {

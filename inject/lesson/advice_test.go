@@ -28,8 +28,8 @@ func block(l *Lesson) string {
 	return b.String() + closingLine + "\n\n"
 }
 
-// assertSafe checks that each advice line has the prefix, and that no line has a block delimiter, a hidden character or
-// a role marker.
+// assertSafe checks that each advice line has the prefix "  | ", and that no line has a block delimiter, a hidden
+// character or a role marker.
 func assertSafe(tb testing.TB, l *Lesson) {
 	tb.Helper()
 	text := block(l)

@@ -7,7 +7,7 @@ import "testing"
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string
-		matching, others []string // texts
+		matching, others []string // texts with and without a match
 	}{
 		{
 			"Korean", "페이지",
@@ -66,7 +66,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
-// The queries have full-width letters, other Unicode hyphens and capital letters.
+// The queries have full-width letters, Unicode hyphens and capital letters.
 func TestTagIgnoresWidthHyphenStyleAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{

@@ -74,7 +74,7 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("a star over %d characters: got matches %q, want %d", 2*n, got, want)
+			t.Errorf("a star over %d characters: got matches %q, want %d matches", 2*n, got, want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	return lessons
 }
 
-// benchText returns text. About one in eight words is one of the given words.
+// benchText returns a text in which about every eighth word comes from words.
 func benchText(rnd *rand.Rand, words []string, size int) string {
 	prose := strings.Fields("the parser reads each file of this project and returns a value that callers keep until it is swapped " +
 		"please look why our nightly run became slower after we moved the cache behind another interface yesterday " +

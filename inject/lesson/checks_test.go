@@ -56,7 +56,7 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		got := findingCodes(lint(NewBook([]*Lesson{l})))
 		for i, want := range tc.want {
 			if want = strings.Replace(want, "warning trigger_overbroad", "error trigger_overbroad", 1); got[i] != want {
-				t.Errorf("%s, written by a program: findings = %q, want %q at %d", tc.name, got, want, i)
+				t.Errorf("%s, written by a program: findings = %q, want %q at index %d", tc.name, got, want, i)
 			}
 		}
 	}

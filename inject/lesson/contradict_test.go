@@ -7,7 +7,7 @@ import (
 )
 
 // The search must not compare the lesson with every lesson in the book.
-func TestSearchForContradictionsUsesIndex(t *testing.T) {
+func TestContradictingUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
 		list = append(list, &Lesson{Slug: fmt.Sprintf("l%02d", i), State: Active, Outcome: "success", Trigger: Trigger{Keywords: []string{fmt.Sprintf("number %d", i)}}})
@@ -15,7 +15,7 @@ func TestSearchForContradictionsUsesIndex(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicting(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf("Contradicting(l07) = %v, want only other", got)
+		t.Fatalf("Contradicting(l07) = %v, want only the lesson \"other\"", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicting(list[3]) }); n > 20 {
 		t.Errorf("Contradicting with 51 lessons allocates %.0f times, want at most 20", n)

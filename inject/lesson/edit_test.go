@@ -89,17 +89,17 @@ func isApprovalStale(l *Lesson) bool {
 
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
-	for _, pair := range [][2]func(*Lesson){
+	for _, tc := range []struct{ edit, reverse func(*Lesson) }{
 		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},
 		{func(l *Lesson) { l.SuccessCount = 4 }, func(l *Lesson) { l.SuccessCount = 0 }},
 		{func(l *Lesson) { l.Trigger.Models = []string{"m"} }, func(l *Lesson) { l.Trigger.Models = nil }},
 		{func(l *Lesson) { l.Supersedes = []string{"o-o"} }, func(l *Lesson) { l.Supersedes = nil }},
 	} {
-		edited, err := Edit(l, pair[0])
+		edited, err := Edit(l, tc.edit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reverted, err := Edit(edited, pair[1])
+		reverted, err := Edit(edited, tc.reverse)
 		if err != nil {
 			t.Fatal(err)
 		}

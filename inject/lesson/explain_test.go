@@ -31,7 +31,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 		query    lesson.Query
 		matches  bool
 		causes   string
-		obstacle string // prefix
+		obstacle string // prefix of the obstacles
 	}{
 		{"keyword in the user text", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword fix the build words", ""},
 		{
@@ -120,7 +120,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(tc.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Matches != tc.matches {
-			t.Errorf(`%s: Explain = %+v, want only the lesson one with Matches = %v`, tc.name, all, tc.matches)
+			t.Errorf(`%s: Explain = %+v, want only the lesson "one" with Matches = %v`, tc.name, all, tc.matches)
 			continue
 		}
 		var causes []string

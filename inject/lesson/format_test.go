@@ -182,7 +182,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		l := mustParse(t, "x.md", sampleFile)
 		edit(l)
 		if _, err := Format(l); err == nil {
-			t.Errorf("%s: Format returned no error", name)
+			t.Errorf("%s: Format returned no error, want one", name)
 		}
 	}
 	g := mustParse(t, "some-lesson.md", gptmeSample)

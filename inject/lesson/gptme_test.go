@@ -45,7 +45,7 @@ func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	}
 }
 
-// Keys below the key "match" that precept does not read are reported.
+// CheckBook also reports unsupported keys below the key "match".
 func TestGptmeFindingsNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout checks a book with the lesson the-one, and returns the findings as "code field".
+// findingsAbout checks a book with file, the lesson the-one, and returns the lesson's findings as "code field".
 func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -82,7 +82,7 @@ func TestChecksReportHitsButNotNearMisses(t *testing.T) {
 			tc.nearMissChecks = tc.hitChecks
 		}
 		if got := findingsAbout(t, tc.nearMissChecks, tc.nearMiss, tc.others...); len(got) > 0 {
-			t.Errorf("%s, lesson nearMiss: findings = %q, want none", tc.name, got)
+			t.Errorf("%s, near miss: findings = %q, want none", tc.name, got)
 		}
 	}
 }

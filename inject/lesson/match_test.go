@@ -70,7 +70,7 @@ func TestPhrasesMatchWholeWords(t *testing.T) {
 		{"c++", "in c++11", true},
 		{"c++", "objc++", false},
 		{"straße", "STRAẞE", true},
-		{"STRASSE", "straße", false}, // simple folding keeps lengths
+		{"STRASSE", "straße", false}, // simple case folding does not map ß to SS
 		{"ὀδυσσεύς", "ὈΔΥΣΣΕΎΣ", true},
 		{"istanbul", "İSTANBUL", true},
 		{"istanbul", "i̇stanbul", true},
@@ -316,7 +316,7 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// assertNaiveMatch compares a book with these phrases with naiveMatch.
+// assertNaiveMatch checks that Match and naiveMatch find the same phrases in text.
 func assertNaiveMatch(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
@@ -384,7 +384,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// Beyond maxWork, no lesson matches. A text that repeats a phrase shared by 3000 lessons stays below maxWork.
+// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase of 3000 lessons needs less.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

@@ -19,7 +19,7 @@ func TestTextsShareParsedLessons(t *testing.T) {
 		book, _, _ := texts.Load(map[string][]byte{name: text})
 		l, ok := book.Get("retry")
 		if !ok {
-			t.Fatalf("Load(%q): the lesson retry is missing", text)
+			t.Fatalf("Load(%q): the lesson \"retry\" is missing", text)
 		}
 		return l
 	}

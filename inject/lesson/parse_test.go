@@ -58,7 +58,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		t.Errorf("advice = %q, want the section text", l.Advice)
 	}
 	if len(l.ContentHash) != 64 || l.ArmHash() != l.ContentHash[:12] {
-		t.Errorf("hash = %q, arm = %q, want 64 characters, and the first 12", l.ContentHash, l.ArmHash())
+		t.Errorf("hash = %q, arm = %q, want a hash with 64 characters, and an arm with the first 12", l.ContentHash, l.ArmHash())
 	}
 	preceptMetadata := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
 	preceptMetadata = strings.Replace(preceptMetadata, "X", l.ContentHash, 1)

@@ -56,7 +56,7 @@ func validFrontmatter() map[string]any {
 	}
 }
 
-// formatLessonFile writes the frontmatter as JSON, which is valid YAML.
+// formatLessonFile returns a lesson file with v as frontmatter, in JSON, which is valid YAML.
 func formatLessonFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)

@@ -299,7 +299,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	}
 }
 
-// Other programs' keys stay.
+// Edit keeps the keys of other programs.
 func TestEditRewritesBracedFrontmatter(t *testing.T) {
 	l := parseLesson(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")

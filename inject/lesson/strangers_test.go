@@ -90,7 +90,7 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		writeFile(t, filepath.Join(dir, tc.name), tc.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s: Load: err = %v, lessons = %v, want no error and the lesson good", tc.name, err, slugs(book))
+			t.Errorf("%s: Load: err = %v, lessons = %v, want no error and the lesson \"good\"", tc.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {

@@ -56,7 +56,7 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 		{"", "", []string{"all"}},
 		{"other", "coder", []string{"all"}},
 		{"acme", "x", []string{"acme", "all"}},
-		{"acme", "coder", []string{"acme", "coder"}}, // superseded only for this agent
+		{"acme", "coder", []string{"acme", "coder"}}, // for this agent, "coder" supersedes "all"
 	} {
 		var got []string
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: tc.tenant, Agent: tc.agent, Now: now}) {

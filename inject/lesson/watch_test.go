@@ -214,10 +214,10 @@ func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
 		waitForUpdate(t, updates, all...)
-		for _, name := range []string{"web", "d.md"} { // a link to itself, which cannot be followed
+		for _, name := range []string{"web", "d.md"} {
 			path := filepath.Join(dir, name)
 			mustSucceed(t, os.Rename(path, filepath.Join(dir, "_"+name)))
-			makeSymlink(t, filepath.Base(path), path)
+			makeSymlink(t, filepath.Base(path), path) // a link to itself cannot be read
 			u := waitForUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Path != path {
 				t.Errorf("%s: problems = %+v, want one with PreviousActive and path %q", name, u.problems, path)
@@ -234,7 +234,7 @@ func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 	})
 }
 
-// The file's first part is a valid lesson, but the watcher must not read it alone.
+// The first part of the file is a valid lesson, but the watcher must wait for the rest.
 func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -286,7 +286,7 @@ func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	})
 }
 
-func TestWatcherIgnoresOtherFiles(t *testing.T) {
+func TestWatcherIgnoresNonLessonFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))

@@ -32,7 +32,7 @@ func constrainedRequest(t *testing.T, constraint string, messages []string) *wir
 }
 
 // QuotedSession finds the session that a side request quotes. If the side request requires JSON, one quotation is
-// enough. If it must call a tool, it must quote a question and an answer with speaker labels.
+// enough. If the side request must call a tool, the request must quote a question and an answer with speaker labels.
 func TestQuotedSessionFindsQuotesFromEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"

@@ -80,7 +80,7 @@ func TestCallerIsFoundBySubAgentTask(t *testing.T) {
 	}
 }
 
-// The request must have neither the conversation's system prompt nor one of its tools.
+// A request with the conversation's system prompt, or with one of the conversation's tools, quotes no session.
 func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()

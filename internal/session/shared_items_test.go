@@ -77,8 +77,8 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 	return req
 }
 
-// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so such words are
-// the next turn.
+// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so repeated words
+// are the next turn.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	continueRequest := func(conversation, previous string) *wire.Request {
 		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))

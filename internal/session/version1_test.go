@@ -53,7 +53,8 @@ func TestDecodeReadsVersion1(t *testing.T) {
 	}
 }
 
-func TestVersion1TablesHaveEveryKey(t *testing.T) {
+// version1Parts has tables that map the keys of format version 1 to the current keys.
+func TestVersion1PartsHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
 		t.Fatal(err)
