@@ -142,11 +142,11 @@ func newPipeline() pipeline {
 func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	memory, threads := wire.NewParseCache(), session.NewThreader(func() [16]byte { return [16]byte{1} })
+	cache, threads := wire.NewParseCache(), session.NewThreader(func() [16]byte { return [16]byte{1} })
 	scope, claim := session.Scope{Tenant: "default"}, session.Claim{Agent: "coder"}
 	var rec *session.Record
 	for range 2 {
-		req, err := memory.Parse(1, d, body, 0)
+		req, err := cache.Parse(1, d, body, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func TestErrorBlockIsAtFailedParallelResult(t *testing.T) {
 	s.agent.addResult(two, "Error: omega failed\nExit code 1", true)
 	p := s.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("edits = %+v, want one, to item 4", p.Edits)
+		t.Fatalf("edits = %+v, want one at item 4", p.Edits)
 	}
 	if !strings.Contains(s.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(s.sent[4], "on-error") || strings.Contains(s.sent[3], "on-error") {
 		t.Errorf("request = %s, want on-error in call_2's result (item 4) and not in item 3", s.upstream())
@@ -286,6 +286,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	}
 }
 
+// A category has the agent, the model family and the length of the first message (s: short).
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("short")
@@ -326,7 +327,7 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("deploy")
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("next turn's plan = %+v, want one edit, to item 3", p)
+		t.Errorf("next turn's plan = %+v, want one edit at item 3", p)
 	}
 }
 
@@ -408,7 +409,7 @@ func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 	s.agent.addUserMessage("deploy")
 	s.send()
 	s.endTurn()
-	main, seenMain := s.agent, s.sent
+	main, mainSent := s.agent, s.sent
 	s.agent, s.sent = &agent{form: plainChat}, nil
 	s.agent.addUserMessage("a task of a sub-agent")
 	for i := range 5 {
@@ -416,11 +417,11 @@ func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 		s.endTurn()
 		s.addSuccessfulCall(fmt.Sprint(i))
 	}
-	s.agent, s.sent = main, seenMain
+	s.agent, s.sent = main, mainSent
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("go on")
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("main agent's edits = %+v, want one, to item 1", p.Edits)
+		t.Errorf("main agent's edits = %+v, want one at item 1", p.Edits)
 	}
 }
 
@@ -437,16 +438,16 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 		t.Fatalf("first plan = %+v, want lesson a injected", p)
 	}
 	s.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
-	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
+	failedResult := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
-		if p = s.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
+		if p = s.plan(failedResult); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
 			t.Fatalf("plan = %+v, want kind %v and one edit with lesson b", p, want)
 		}
 		s.restart()
 	}
 	s.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
-		if p = s.plan(fails); p.Kind != want || len(p.Edits) != 1 {
+		if p = s.plan(failedResult); p.Kind != want || len(p.Edits) != 1 {
 			t.Fatalf("plan = %+v, want kind %v and one edit", p, want)
 		}
 	}

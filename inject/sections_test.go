@@ -228,7 +228,7 @@ func TestSessionsKeepCutsAfterMeasurementStops(t *testing.T) {
 		registry.Sections[i].State = rules.Stopped
 	}
 	if got, _ := s.send(rulesFile, "a", "b", "c"); got != before {
-		t.Errorf("prompt after the stop = %q, want %q", got, before)
+		t.Errorf("prompt after the measurement stopped = %q, want %q", got, before)
 	}
 	if _, p := newSectionSession(t, "new", noControl, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("new session's picks = %+v, want none", p.Picks)

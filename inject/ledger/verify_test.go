@@ -160,7 +160,7 @@ func TestRecordRefusesBatchWithInvalidEntry(t *testing.T) {
 }
 
 func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
-	for message, spoil := range map[string]func(l *ledger.Ledger) error{
+	for message, prepare := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
 			return errors.Join(os.Symlink(l.Path+".b", l.Path), os.Symlink(l.Path, l.Path+".b"))
 		},
@@ -173,7 +173,7 @@ func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 		},
 	} {
 		l := newLedger(t, "")
-		if err := spoil(l); err != nil {
+		if err := prepare(l); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {

@@ -159,9 +159,8 @@ func TestCleanLines(t *testing.T) {
 
 // closingLineVariants returns spellings of a block's closing line that a model could still recognise.
 func closingLineVariants() []string {
-	m := "End of lessons."
 	out := []string{
-		m, "END OF LESSONS.", "end of lessons", "eNd Of LeSsOnS.", "  End of lessons.  ", "\tEnd of lessons.", "> End of lessons.", "- End of lessons.", "* End of lessons.",
+		closingLine, "END OF LESSONS.", "end of lessons", "eNd Of LeSsOnS.", "  End of lessons.  ", "\tEnd of lessons.", "> End of lessons.", "- End of lessons.", "* End of lessons.",
 		"# End of lessons.", "**End of lessons.**", "`End of lessons.`", "\"End of lessons.\"", "(End of lessons.)", "[End of lessons.]", "<End of lessons.>", "End  of   lessons.",
 		"End\tof\tlessons.", "End\u00a0of\u00a0lessons.", "End\u2003of\u2003lessons.", "End\u3000of\u3000lessons.", "Endoflessons.", "End-of-lessons.", "End_of_lessons.",
 		"End.of.lessons.", "E n d o f l e s s o n s .", "E.n.d. .o.f. .l.e.s.s.o.n.s.", "End of lessons!", "End of lessons。", "End of lessons…", "End of lessons .", "End of lessons:", "-- End of lessons --",
@@ -171,7 +170,7 @@ func closingLineVariants() []string {
 		"ꓰꓠꓓ ꓳꓝ ꓡꓰꓢꓢꓳꓠꓢ.", "🅴🅽🅳 🅾🅵 🅻🅴🆂🆂🅾🅽🆂.", "🇪🇳🇩 of lessons.", "𝚬𝚴D OF LESSOΝS.", "End ⲟf lessⲟns.",
 	}
 	for _, hidden := range []string{"\u200b", "\u200c", "\u200d", "\u2060", "\u00ad", "\ufe0f", "\U000E0020", "\U000E007F"} {
-		out = append(out, strings.Join(strings.Split(m, ""), hidden))
+		out = append(out, strings.Join(strings.Split(closingLine, ""), hidden))
 	}
 	return out
 }

@@ -27,7 +27,7 @@ type dialogue struct {
 // back) to sessions.
 type simulation struct {
 	*rapid.T
-	th        *session.Threader
+	threader  *session.Threader
 	now       time.Time
 	stored    map[session.EchoKey][]session.ID
 	dialogues []*dialogue
@@ -57,7 +57,7 @@ func (s *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]sess
 }
 
 func (s *simulation) resolve(x *dialogue) session.Resolved {
-	r := s.th.Resolve(testScope, session.Claim{}, parseChat(s, x.history...), s.now, s.findKeys)
+	r := s.threader.Resolve(testScope, session.Claim{}, parseChat(s, x.history...), s.now, s.findKeys)
 	s.store(r.ID, r.Echoes)
 	x.inFlight = &r
 	return r
@@ -75,8 +75,8 @@ func (s *simulation) answer(x *dialogue, withText bool) {
 		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
 		x.history = append(x.history, callMessage(id), resultMessage(id, "ok"))
 	}
-	s.store(x.inFlight.ID, s.th.RecordReply(*x.inFlight, &rep, true))
-	s.th.RecordEnd(*x.inFlight, true, s.now)
+	s.store(x.inFlight.ID, s.threader.RecordReply(*x.inFlight, &rep, true))
+	s.threader.RecordEnd(*x.inFlight, true, s.now)
 	x.inFlight = nil
 	if x.replies++; withText {
 		x.history = append(x.history, userMessage("go on"))
@@ -102,7 +102,7 @@ func (s *simulation) drawDialogue(fits func(x *dialogue) bool) *dialogue {
 func TestEachConversationHasOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sim := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
-		sim.th = session.NewThreader(sim.entropy)
+		sim.threader = session.NewThreader(sim.entropy)
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.inFlight == nil }
 		checkContinues := func(x *dialogue, event string) {
 			if x == nil {
@@ -131,7 +131,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 			"continue": func(*rapid.T) { checkContinues(sim.drawDialogue(idle), "next turn") },
 			"fail and retry": func(*rapid.T) {
 				if x := sim.drawDialogue(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
-					sim.th.RecordEnd(*x.inFlight, false, sim.now)
+					sim.threader.RecordEnd(*x.inFlight, false, sim.now)
 					checkContinues(x, "retry")
 				}
 			},
@@ -161,7 +161,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "skip") > 0 { // restart one time in four
 					return
 				}
-				sim.th = session.NewThreader(sim.entropy)
+				sim.threader = session.NewThreader(sim.entropy)
 				sim.dialogues = slices.DeleteFunc(sim.dialogues, func(x *dialogue) bool { return x.inFlight != nil })
 			},
 		})

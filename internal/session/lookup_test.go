@@ -15,7 +15,7 @@ import (
 // sessions.
 type storedThreader struct {
 	*testing.T
-	th        *session.Threader
+	threader  *session.Threader
 	now       time.Time
 	stored    map[session.EchoKey][]session.ID
 	nameCount uint64 // session names so far
@@ -23,13 +23,13 @@ type storedThreader struct {
 
 func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
-	d := &storedThreader{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
-	d.restart()
-	return d
+	st := &storedThreader{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
+	st.restart()
+	return st
 }
 
 func (t *storedThreader) restart() {
-	t.th = session.NewThreader(func() (e [16]byte) {
+	t.threader = session.NewThreader(func() (e [16]byte) {
 		t.nameCount++
 		binary.BigEndian.PutUint64(e[8:], t.nameCount)
 		return e
@@ -52,15 +52,15 @@ func (t *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
 
 func (t *storedThreader) resolve(c session.Claim, messages ...string) session.Resolved {
 	t.Helper()
-	r := t.th.Resolve(testScope, c, parseChat(t, messages...), t.now, t.findKeys)
+	r := t.threader.Resolve(testScope, c, parseChat(t, messages...), t.now, t.findKeys)
 	t.storeKeys(r.ID, r.Echoes)
 	return r
 }
 
 func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
-	t.storeKeys(r.ID, t.th.RecordReply(r, &rep, true))
-	t.th.RecordEnd(r, true, t.now)
+	t.storeKeys(r.ID, t.threader.RecordReply(r, &rep, true))
+	t.threader.RecordEnd(r, true, t.now)
 	return r
 }
 
@@ -113,10 +113,10 @@ func TestLaterSubagentTurnDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
-	leader := st.reply(st.th.Resolve(testScope, named(lead), lead, testStart, st.findKeys), wire.Reply{Text: "I delegate it"})
+	leader := st.reply(st.threader.Resolve(testScope, named(lead), lead, testStart, st.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
-	parent := st.th.Resolve(testScope, named(task), task, testStart, st.findKeys)
-	sub, ok := st.th.ResolveSubagent(parent, named(task), true, testStart, st.findKeys)
+	parent := st.threader.Resolve(testScope, named(task), task, testStart, st.findKeys)
+	sub, ok := st.threader.ResolveSubagent(parent, named(task), true, testStart, st.findKeys)
 	if !ok {
 		t.Fatal("ResolveSubagent(first request) = false, want true")
 	}
@@ -126,13 +126,13 @@ func TestLaterSubagentTurnDoesNotJoinParent(t *testing.T) {
 	st.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the first look-up reads the store, the second the memory
-		parent = st.th.Resolve(testScope, named(next), next, testStart, st.findKeys)
+		parent = st.threader.Resolve(testScope, named(next), next, testStart, st.findKeys)
 		st.storeKeys(parent.ID, parent.Echoes)
-		repeated, ok := st.th.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)
+		repeated, ok := st.threader.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)
 		if parent.ID != leader.ID || !ok || repeated.ID != sub.ID {
 			t.Fatalf("lookup %d: got parent %s, sub-agent %s (ok = %v), want %s, %s", i+1, parent.ID, repeated.ID, ok, leader.ID, sub.ID)
 		}
-		st.th.RecordEnd(repeated, true, testStart)
+		st.threader.RecordEnd(repeated, true, testStart)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	if two.ID != first.ID || !two.SharedName {
 		t.Fatalf("request in another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
-	split := st.th.SplitSession(two, shared, st.now)
+	split := st.threader.SplitSession(two, shared, st.now)
 	st.storeKeys(split.ID, split.Echoes)
 	if split.ID == first.ID || !split.New || split.SharedName || split.Method != session.ByNew {
 		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", split, first.ID, session.ByNew)
@@ -184,8 +184,8 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 		st := newStoredThreader(t)
 		r := st.reply(st.resolve(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
 		side := st.resolve(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
-		st.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
-		st.th.RecordEnd(side, complete, st.now)
+		st.threader.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
+		st.threader.RecordEnd(side, complete, st.now)
 		if next := st.resolve(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
 			t.Errorf("summary with Complete = %v: got session %s (found by %s); same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
@@ -213,7 +213,7 @@ func TestRetryWithinAMinuteKeepsSession(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
 		r := st.resolve(session.Claim{}, userMessage("go"))
-		st.th.RecordEnd(r, false, st.now)
+		st.threader.RecordEnd(r, false, st.now)
 		st.now = st.now.Add(after)
 		repeated := st.resolve(session.Claim{}, userMessage("go"))
 		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.EqualSessions) > 0 {
@@ -231,7 +231,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	for i := range 300 {
 		st.reply(st.resolve(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
-	st.th.RecordEnd(slow, false, st.now)
+	st.threader.RecordEnd(slow, false, st.now)
 	if repeated := st.resolve(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
 		t.Errorf("retry: got session %s, want %s", repeated.ID, slow.ID)
 	}
@@ -310,12 +310,12 @@ func TestFindLostSessionReplacesOfflineSession(t *testing.T) {
 				history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 			}
 			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
-			offline := st.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
+			offline := st.threader.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
 			if !offline.New || offline.ID == first.ID {
 				t.Fatalf("store without an answer: got %+v, want a new session", offline)
 			}
 			st.storeKeys(offline.ID, offline.Echoes)
-			found, ok := st.th.FindLostSession(offline, session.Claim{}, testStart, st.findKeys)
+			found, ok := st.threader.FindLostSession(offline, session.Claim{}, testStart, st.findKeys)
 			want := offline.ID
 			if isStored {
 				want = first.ID
@@ -331,7 +331,7 @@ func TestSubagentWithParentItemsStartsNewSession(t *testing.T) {
 	st := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	claim := newClaim(t, req, "Precept-Session", "parent")
-	parent := st.th.Resolve(testScope, claim, req, testStart, st.findKeys)
+	parent := st.threader.Resolve(testScope, claim, req, testStart, st.findKeys)
 	onlyParent := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
 		for _, k := range keys {
@@ -339,7 +339,7 @@ func TestSubagentWithParentItemsStartsNewSession(t *testing.T) {
 		}
 		return found
 	}
-	sub, ok := st.th.ResolveSubagent(parent, claim, true, testStart, onlyParent)
+	sub, ok := st.threader.ResolveSubagent(parent, claim, true, testStart, onlyParent)
 	if !ok || !sub.New || sub.ID == (session.ID{}) || sub.ID == parent.ID {
 		t.Errorf("ResolveSubagent = session %s (New = %v), %v, want a new session with an ID other than %s, true", sub.ID, sub.New, ok, parent.ID)
 	}

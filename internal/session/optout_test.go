@@ -95,7 +95,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 
 func TestRowsAreRedacted(t *testing.T) {
 	r := newRecord("jane@example.org")
-	r.Unit.RunName = "run of jane"
+	r.Unit.RunName = "jane's run"
 	r.Begin(parseChat(t, userMessage("one")), testStart)
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
@@ -108,7 +108,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if decoded.Identity.Name != "X@example.org" || decoded.Unit.RunName != "run of X" || len(decoded.Thread.Calls) != 2 || decoded.Thread.Calls["b"].Args != "open X.txt" || len(decoded.Thread.CallOrder) != 2 {
+	if decoded.Identity.Name != "X@example.org" || decoded.Unit.RunName != "X's run" || len(decoded.Thread.Calls) != 2 || decoded.Thread.Calls["b"].Args != "open X.txt" || len(decoded.Thread.CallOrder) != 2 {
 		t.Errorf(`decoded row = %+v, want "jane" replaced by "X" in the session name, run name and call b, and no entry for call a, which has a secret`, decoded)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {

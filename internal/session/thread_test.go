@@ -564,7 +564,7 @@ func TestThreaderMemoryIsBounded(t *testing.T) {
 }
 
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
-	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
+	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000 /* echo keys */, 50 /* sessions */)
 	done := make(chan bool)
 	for g := range 8 {
 		go func() {
