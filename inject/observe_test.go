@@ -53,12 +53,12 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 				s.endTurnWithUsage(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
-			if w := s.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
-				t.Errorf("%s: outcomes at the pick = %+v, want 220 tokens and all others 0", form, w)
+			if m := s.outcomesAtClose(t, "wait"); !m.Outcomes.Has(trial.Recurrence) || m.Recurred || m.After[trial.Errors] != 0 || m.After[trial.Turns] != 0 || m.After[trial.Tokens] != 220 {
+				t.Errorf("%s: outcomes at the pick = %+v, want 220 tokens and all others 0", form, m)
 			}
 			step("make x", "the sky is blue", true)
-			if w := s.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
-				t.Errorf("%s: outcomes after a different error = %+v, want 1 error and no recurrence", form, w)
+			if m := s.outcomesAtClose(t, "wait"); m.Recurred || m.After[trial.Errors] != 1 {
+				t.Errorf("%s: outcomes after a different error = %+v, want 1 error and no recurrence", form, m)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
@@ -93,8 +93,8 @@ func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 		s.addFailedCall("make", "omega lock")
 		s.plan(s.agent.body())
 	}
-	if w := s.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
-		t.Errorf("refused session's outcomes = %+v, want a recurrence, 2 errors and a loop", w)
+	if m := s.outcomesAtClose(t, "wait"); !m.Recurred || m.After[trial.Errors] != 2 || m.After[trial.Loops] == 0 {
+		t.Errorf("refused session's outcomes = %+v, want a recurrence, 2 errors and a loop", m)
 	}
 }
 
@@ -108,10 +108,10 @@ func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	s.endTurn()
 	s.addFailedCall("make", "error: omega")
 	s.send()
-	if w := s.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
-		t.Errorf("plain lesson's outcomes = %+v, want 1 error and no recurrence", w)
+	if m := s.outcomesAtClose(t, "plain"); m.Outcomes.Has(trial.Recurrence) || m.Recurred && m.After[trial.Recurrence] == 0 || m.After[trial.Errors] != 1 {
+		t.Errorf("plain lesson's outcomes = %+v, want 1 error and no recurrence", m)
 	}
-	if w := s.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
-		t.Errorf("distilled lesson's outcomes = %+v, want a recurrence", w)
+	if m := s.outcomesAtClose(t, "distilled"); !m.Outcomes.Has(trial.Recurrence) || !m.Recurred {
+		t.Errorf("distilled lesson's outcomes = %+v, want a recurrence", m)
 	}
 }

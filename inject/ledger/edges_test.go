@@ -196,7 +196,7 @@ func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
 	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
-		t.Errorf("got %d lessons for two failures, want two, the last entry's lesson first", len(list))
+		t.Errorf("got %d lessons for two failures, want two, with the lesson of the last entry first", len(list))
 	}
 }
 

@@ -61,7 +61,7 @@ func TestKernelEventsReportFileChanges(t *testing.T) {
 				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titledLesson("two-b", "Other"))
 				return nil
 			}, []string{"Three", "Other"}},
-			{"a folder renamed, and a file in it written", func() error {
+			{"a folder renamed, then a file written there", func() error {
 				err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
 				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titledLesson("two-b", "Renamed"))
 				return err

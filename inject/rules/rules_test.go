@@ -71,7 +71,8 @@ func TestFindReadsEachAgentsFrame(t *testing.T) {
 	}
 }
 
-// A user message after a frame can contain a section. A frame without a known end has no section at all.
+// A user message after a frame can contain a section. In a frame without a known end,
+// LocateFramed finds no section.
 func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."

@@ -55,14 +55,14 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 		list []string
 		want string
 	}{
-		"a user message":            {[]string{systemMessage("S"), userMessage("Round the total.")}, "Round the total."},
-		"a template":                {[]string{systemMessage("S"), userMessage(frame)}, "Round the total."},
-		"a preamble and the answer": {[]string{systemMessage("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
-		"only a preamble":           {[]string{systemMessage("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
-		"a query after a long note": {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
-		"more text than is stored":  {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
-		"only a reminder":           {[]string{systemMessage("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
-		"no user message":           {[]string{systemMessage("S")}, ""},
+		"a user message":                {[]string{systemMessage("S"), userMessage("Round the total.")}, "Round the total."},
+		"a template":                    {[]string{systemMessage("S"), userMessage(frame)}, "Round the total."},
+		"a preamble before the request": {[]string{systemMessage("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
+		"only a preamble":               {[]string{systemMessage("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
+		"a query after a long note":     {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
+		"more text than is stored":      {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
+		"only a reminder":               {[]string{systemMessage("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
+		"no user message":               {[]string{systemMessage("S")}, ""},
 	} {
 		if got := session.FirstWords(parseChat(t, tc.list...)); got != tc.want {
 			t.Errorf("%s: FirstWords = %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), tc.want, len(tc.want))

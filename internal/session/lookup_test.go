@@ -92,8 +92,8 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		"the newest key is unknown":            {[][]session.ID{nil, {y}}, y},
 		"each older key leaves fewer sessions": {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
-		th := newThreader()
-		r := th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		threader := newThreader()
+		r := threader.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
 			for _, key := range keys { // a call and the result have one key
 				if n := len(found); found[key] == nil && n < len(tc.owners) {

@@ -15,7 +15,7 @@ func TestParsePath(t *testing.T) {
 		want             session.PathForm
 		ok               bool
 	}{
-		{"no form", "/v1/chat/completions", "/v1/chat/completions", session.PathForm{}, false},
+		{"no path form", "/v1/chat/completions", "/v1/chat/completions", session.PathForm{}, false},
 		{
 			"all keys", "/p/agent=coder,run=ci,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
 			session.PathForm{Agent: "coder", Run: "ci", Session: "ci-42", Role: "reviewer", Skill: "go", Upstream: "x"},

@@ -40,15 +40,15 @@ func resultMessage(id, text string) string {
 }
 
 func TestResolveSubagentStartsOwnSession(t *testing.T) {
-	th := newThreader()
+	threader := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
 		c := newClaim(t, req, "Precept-Session", "parent")
-		return th.Resolve(testScope, c, req, testStart, nil), c
+		return threader.Resolve(testScope, c, req, testStart, nil), c
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
 		rep.Complete = true
-		th.RecordReply(r, &rep, true)
-		th.RecordEnd(r, true, testStart)
+		threader.RecordReply(r, &rep, true)
+		threader.RecordEnd(r, true, testStart)
 	}
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	leader, _ := resolve(lead)
@@ -60,10 +60,10 @@ func TestResolveSubagentStartsOwnSession(t *testing.T) {
 	if parent.ID != leader.ID {
 		t.Fatalf("request with the parent's session name: got session %s, want parent %s", parent.ID, leader.ID)
 	}
-	if _, ok := th.ResolveSubagent(parent, c, false, testStart, nil); ok {
+	if _, ok := threader.ResolveSubagent(parent, c, false, testStart, nil); ok {
 		t.Error("ResolveSubagent(later request with unknown echoes) = true, want false")
 	}
-	sub, ok := th.ResolveSubagent(parent, c, true, testStart, nil)
+	sub, ok := threader.ResolveSubagent(parent, c, true, testStart, nil)
 	if !ok || sub.ID == leader.ID || !sub.New {
 		t.Fatalf("ResolveSubagent(first request) = %+v, %v, want a new session other than %v, true", sub, ok, leader.ID)
 	}
@@ -71,7 +71,7 @@ func TestResolveSubagentStartsOwnSession(t *testing.T) {
 
 	second := agentRequest(t, "You count.", []string{"sh"}, append(task, callMessage(randomID), resultMessage(randomID, "3"))...)
 	parent, c = resolve(second)
-	repeated, ok := th.ResolveSubagent(parent, c, false, testStart, nil)
+	repeated, ok := threader.ResolveSubagent(parent, c, false, testStart, nil)
 	if !ok || repeated.ID != sub.ID || repeated.Method != session.ByEcho {
 		t.Errorf("sub-agent's next turn: got session %v (found by %s), ok = %v, want %v (found by echo), true", repeated.ID, repeated.Method, ok, sub.ID)
 	}
@@ -82,16 +82,16 @@ func TestResolveSubagentStartsOwnSession(t *testing.T) {
 
 // While a request is in progress, a changed request starts a new session.
 func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
-	th := newThreader()
+	threader := newThreader()
 	resolve := func(messages ...string) session.Resolved {
-		return th.Resolve(testScope, session.Claim{}, parseChat(t, messages...), testStart, nil)
+		return threader.Resolve(testScope, session.Claim{}, parseChat(t, messages...), testStart, nil)
 	}
 	start := resolve(userMessage("go"))
-	th.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
-	th.RecordEnd(start, true, testStart)
+	threader.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
+	threader.RecordEnd(start, true, testStart)
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
 	failed := resolve(userMessage("go"), reply, userMessage("once more"))
-	th.RecordEnd(failed, false, testStart)
+	threader.RecordEnd(failed, false, testStart)
 	// The agent rewrote the first message, so only the reply connects the request with the session.
 	next := resolve(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
