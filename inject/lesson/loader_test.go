@@ -85,7 +85,7 @@ func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 	}
 }
 
-func TestLoadMissingDirectoryIsEmpty(t *testing.T) {
+func TestLoadAcceptsMissingDirectoryButNotFile(t *testing.T) {
 	b, problems, err := lesson.Load(filepath.Join(t.TempDir(), "missing"))
 	if err != nil || len(problems) != 0 || b.Len() != 0 {
 		t.Errorf("Load(missing directory): problems = %v, err = %v, want no problem, no error and no lesson", problems, err)

@@ -1,6 +1,7 @@
 package lesson_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,24 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
+// parsePreventing returns the lesson in preventingFile, and the lesson without the key prevents.
+func parsePreventing(t *testing.T) (l, plain *lesson.Lesson) {
+	t.Helper()
+	withoutKey := strings.Replace(preventingFile, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)
+	l, err := lesson.Parse("free-the-port.md", []byte(preventingFile))
+	plain, plainErr := lesson.Parse("free-the-port.md", []byte(withoutKey))
+	if err := errors.Join(err, plainErr); err != nil {
+		t.Fatal(err)
+	}
+	return l, plain
+}
+
 // The key prevents lists the errors that a lesson prevents. The content hash does not cover the key, so adding it keeps
 // an approval.
 func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
-	l, err := lesson.Parse("free-the-port.md", []byte(preventingFile))
-	if err != nil || !l.IsAboutError() {
-		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)
+	l, plain := parsePreventing(t)
+	if !l.IsAboutError() || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
+		t.Errorf("IsAboutError = %t with prevents and %t without, hashes %s and %s, want true, false and equal hashes", l.IsAboutError(), plain.IsAboutError(), l.ContentHash, plain.ContentHash)
 	}
 	for name, tc := range map[string]struct {
 		text lesson.ErrorText
@@ -44,10 +57,10 @@ func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
 			t.Errorf("%s: ShouldPrevent = %t, want %t", name, got, tc.want)
 		}
 	}
-	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventingFile, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
-	if err != nil || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
-		t.Errorf("Parse without prevents = %+v, %v, want a lesson that is not about an error, with the same hash", plain, err)
-	}
+}
+
+func TestStartTrialChecksPlannedOutcome(t *testing.T) {
+	l, plain := parsePreventing(t)
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	inTrial, err := lesson.ApplyAction(l, lesson.StartTrial, plan, "ann", start)

@@ -226,13 +226,6 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	if n := countLessons(); n != 0 || len(reports) > 0 {
 		t.Errorf("removed file: %d lessons, problems = %q, want neither", n, reports)
 	}
-	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
-		t.Errorf("Load(missing directory): %v", err)
-	}
-	writeFile(t, file, lessonFile("one-a"))
-	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load(file): got no error, want an error")
-	}
 }
 
 func TestLinesEndAtSentenceInAnyScript(t *testing.T) {

@@ -260,7 +260,7 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 	}
 }
 
-func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
+func TestCheckLessonReportsConflictsWithBook(t *testing.T) {
 	newLesson := func(slug, outcome string, supersedes ...string) *lesson.Lesson {
 		return &lesson.Lesson{
 			Slug: slug, Path: slug + ".md", Title: "Look twice", Advice: "Look.", Outcome: outcome, State: lesson.Active, Supersedes: supersedes,
