@@ -104,9 +104,9 @@ func FuzzFailures(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, x := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
-			if x.File == "" || x.Error == "" || x.Tool == "" || strings.ContainsAny(x.Error, "\n\r\x1b") {
-				t.Fatalf("failure = %+v, want a file, a tool, and a single-line error without escape characters", x)
+		for _, failure := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
+			if failure.File == "" || failure.Error == "" || failure.Tool == "" || strings.ContainsAny(failure.Error, "\n\r\x1b") {
+				t.Fatalf("failure = %+v, want a file, a tool, and a single-line error without escape characters", failure)
 			}
 		}
 	})

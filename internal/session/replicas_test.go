@@ -91,7 +91,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 
 // Other goroutines read the ID and the tenant and call MemberNow without the lock. The race detector finds a violation.
 func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
-	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
+	r := session.NewRun("x", session.Claim{}, "old-name", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)
 	go func() {
 		var last session.Member
@@ -104,11 +104,11 @@ func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	}()
 	for range 100 {
 		r.Lock()
-		r.Adopt(session.NewRun("x", session.Claim{}, "ran", session.ID{1}, time.Unix(1e9, 0)))
+		r.Adopt(session.NewRun("x", session.Claim{}, "new-name", session.ID{1}, time.Unix(1e9, 0)))
 		r.Unlock()
 	}
-	if m := <-done; m.Run != "run" && m.Run != "ran" {
-		t.Errorf("got run %q, want run or ran", m.Run)
+	if m := <-done; m.Run != "old-name" && m.Run != "new-name" {
+		t.Errorf("got run %q, want old-name or new-name", m.Run)
 	}
 }
 

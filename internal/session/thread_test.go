@@ -244,16 +244,18 @@ func TestThreadTokenRefreshKeepsSession(t *testing.T) {
 		}
 		return chat(t, history...)
 	}
-	scopeOf := func(owner, issued int) Scope { return Scope{Tenant: "default", Credential: uint64(10*owner + issued)} }
+	scopeOf := func(agent, refreshes int) Scope {
+		return Scope{Tenant: "default", Credential: uint64(10*agent + refreshes)}
+	}
 	var sessions [2]Resolved
 	for turn := range 6 {
-		for owner := range sessions {
-			r := f.resolveIn(scopeOf(owner, turn/3), requestAfter(turn, fmt.Sprint("files of ", owner, " ")))
+		for agent := range sessions {
+			r := f.resolveIn(scopeOf(agent, turn/3), requestAfter(turn, fmt.Sprint("files of ", agent, " ")))
 			f.answer(r, callReply(fmt.Sprint("call_", turn)))
 			if turn == 0 {
-				sessions[owner] = r
+				sessions[agent] = r
 			} else {
-				f.assertSameSession(fmt.Sprint("turn ", turn), sessions[owner], r)
+				f.assertSameSession(fmt.Sprint("turn ", turn), sessions[agent], r)
 			}
 		}
 	}
