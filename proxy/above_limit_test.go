@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 type lockedBuffer struct {
@@ -96,7 +94,7 @@ func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 					if n := strings.Count(log.String(), "a conversation exceeds an inspection limit"); n != 1 {
 						t.Errorf("the log reports the limit %d times, want once: %s", n, log.String())
 					}
-					if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
+					if n := f.counter("uninspected", limit); n < 2 {
 						t.Errorf("uninspected_total{reason=%s} = %v, want at least 2", limit, n)
 					}
 				})
@@ -116,7 +114,7 @@ func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	if got := string(up.lastRequest(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
 		t.Errorf("request above the limit: session = %q, body changed: %t, want no session and an unchanged body", res.Header.Get("Precept-Session"), got != sent)
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+	if n := f.counter("uninspected", "size"); n != 1 {
 		t.Errorf("uninspected_total{reason=size} = %v, want 1", n)
 	}
 	if n := f.bodyBytes(); n != 0 {

@@ -17,19 +17,19 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 		return out
 	}
 	type step struct {
-		system string
+		system string // prompt
 		tools  []obj
 		text   string // user message; "" for a step that sends a tool result
 	}
 	for name, tc := range map[string]struct {
-		steps []step
-		last  string // lesson marker in the last step; "" for none
+		steps      []step
+		lastLesson string // expected in the last step; "" for none
 	}{
 		"different tools in each step": {steps: []step{{"S", toolList("a", "b"), ""}, {"S", toolList("c"), ""}, {"S", toolList("a"), ""}, {"S", toolList("b", "c"), ""}, {"S", toolList("a", "b"), ""}}},
 		"plan once, then act":          {steps: []step{{"S", toolList("plan"), ""}, {"S", toolList("bash", "edit"), "Act."}, {"S", toolList("bash", "edit"), ""}, {"S", toolList("bash", "edit"), ""}}},
-		"different agent":              {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), "And test the parser."}}, last: "[two]"},
-		"different agent and back":     {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "And test the parser."}}, last: "[two]"},
-		"two agents alternate":         {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "Go on."}, {"Agent B", toolList("x"), "Go on."}, {"S", toolList("to_b"), "And test the parser."}}, last: "[two]"},
+		"different agent":              {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), ""}, {"Agent B", toolList("x", "y"), "And test the parser."}}, lastLesson: "[two]"},
+		"different agent and back":     {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "And test the parser."}}, lastLesson: "[two]"},
+		"two agents alternate":         {steps: []step{{"S", toolList("to_b"), ""}, {"Agent B", toolList("x"), ""}, {"S", toolList("to_b"), "Go on."}, {"Agent B", toolList("x"), "Go on."}, {"S", toolList("to_b"), "And test the parser."}}, lastLesson: "[two]"},
 		"no tools at the end":          {steps: []step{{"S", toolList("a", "b"), ""}, {"S", toolList("a", "b"), ""}, {"S", nil, ""}}},
 		"question without tools":       {steps: []step{{"S", toolList("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", toolList("a", "b"), "Go on."}}},
 	} {
@@ -78,8 +78,8 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 				} else {
 					session = name
 				}
-				if i == len(tc.steps)-1 && tc.last != "" && strings.Count(got, tc.last) != 1 {
-					t.Errorf("last step: the upstream got %s, want %s exactly once", got, tc.last)
+				if i == len(tc.steps)-1 && tc.lastLesson != "" && strings.Count(got, tc.lastLesson) != 1 {
+					t.Errorf("last step: the upstream got %s, want %s exactly once", got, tc.lastLesson)
 				}
 			}
 		})

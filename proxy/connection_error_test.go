@@ -73,44 +73,44 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	}
 	const httpsUpstream, httpUpstream = "https://api.example.test", "http://api.example.test"
 	for name, tc := range map[string]struct {
-		url, proxy string
-		want       []string
+		url, forwardProxy string
+		want              []string
 	}{
-		"connection refused":               {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
-		"unknown host":                     {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
-		"closed connection":                {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
-		"truncated header":                 {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
-		"SMTP server":                      {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names an HTTP server's port"}},
-		"two Content-Lengths":              {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
-		"101 without a request":            {startTextServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
-		"large headers":                    {startTextServer(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "more than 1 MiB of response headers"}},
-		"HTTP server, https URL":           {secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
-		"TLS server, http URL":             {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
-		"closed during the TLS handshake":  {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
-		"TLS alert":                        {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
-		"unknown authority":                {unknownAuthority.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
-		"expired certificate":              {expired.URL, "", []string{"certificate"}},
-		"certificate for a different host": {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
-		"proxy, 403":                       {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
-		"proxy, 407":                       {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
-		"proxy, 502":                       {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
-		"proxy, 503":                       {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
-		"proxy, 301":                       {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
-		"proxy, unknown status":            {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
-		"proxy, connection refused":        {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
-		"proxy, unknown host":              {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
-		"proxy, closed connection":         {httpsUpstream, startTextServer(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
-		"proxy, SSH server":                {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
-		"proxy, https URL without TLS":     {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
-		"proxy, SOCKS URL":                 {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
-		"proxy for an http upstream, 407":  {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
-		"proxy, tunnel closed at once":     {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
+		"connection refused":                   {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
+		"unknown host":                         {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
+		"closed connection":                    {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"truncated header":                     {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
+		"SMTP server":                          {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names an HTTP server's port"}},
+		"two Content-Lengths":                  {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
+		"101 without a request":                {startTextServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
+		"large headers":                        {startTextServer(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "more than 1 MiB of response headers"}},
+		"HTTP server, https URL":               {secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
+		"TLS server, http URL":                 {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
+		"closed during the TLS handshake":      {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
+		"TLS alert":                            {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
+		"unknown authority":                    {unknownAuthority.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
+		"expired certificate":                  {expired.URL, "", []string{"certificate"}},
+		"certificate for a different host":     {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
+		"forward proxy, 403":                   {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
+		"forward proxy, 407":                   {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"forward proxy, 502":                   {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
+		"forward proxy, 503":                   {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
+		"forward proxy, 301":                   {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
+		"forward proxy, unknown status":        {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
+		"forward proxy, connection refused":    {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
+		"forward proxy, unknown host":          {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
+		"forward proxy, closed connection":     {httpsUpstream, startTextServer(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
+		"forward proxy, SSH server":            {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
+		"forward proxy, https URL without TLS": {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
+		"forward proxy, SOCKS URL":             {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
+		"forward proxy, http upstream, 407":    {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"forward proxy, tunnel closed at once": {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, &upstream{Server: &httptest.Server{URL: tc.url}}, "", nil, nil)
-			if tc.proxy != "" {
-				u, err := url.Parse(strings.Replace(tc.proxy, "//", "//user:canary@", 1))
+			f := newDefaultFixture(t, upstreamAt(tc.url))
+			if tc.forwardProxy != "" {
+				u, err := url.Parse(strings.Replace(tc.forwardProxy, "//", "//user:canary@", 1))
 				if err != nil {
 					t.Fatal(err)
 				}

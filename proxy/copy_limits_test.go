@@ -32,7 +32,7 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 		f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 		sessions, last := sendTurns(t, f, up, func(reply []byte) string { return firstCallID(t, reply) })
 		if sessions != 1 || !strings.Contains(last, "Lessons from past") {
-			t.Errorf("limits.capture_bytes %s: got %d sessions, and a last request %s, want one session, and a last request with the lesson", limit, sessions, last)
+			t.Errorf("limits.capture_bytes %s: sessions = %d, last request = %s, want one session, and the lesson in the last request", limit, sessions, last)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 			flags["limits.capture_total_bytes"] = "1KiB"
 			f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 			if sessions, last := sendTurns(t, f, up, func([]byte) string { return id() }); sessions != 1 || !strings.Contains(last, "Lessons from past") {
-				t.Errorf("got %d sessions, and a last request %s, want one session, and a last request with the lesson", sessions, last)
+				t.Errorf("sessions = %d, last request = %s, want one session, and the lesson in the last request", sessions, last)
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	relay := newSilentRelay(t, srv.Listener.Addr().String())
-	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + relay.Addr().String()}}, "", nil, nil)
+	f := newDefaultFixture(t, upstreamAt("https://"+relay.Addr().String()))
 	if c := f.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Fatalf("HTTP/2 settings = %+v, want both ping timeouts set, at most a minute in total", c)
 	}
@@ -131,7 +131,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 			srv.Start()
 		}
 		relay := newSilentRelay(t, srv.Listener.Addr().String())
-		f := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + relay.Addr().String()}}, "", nil, nil)
+		f := newDefaultFixture(t, upstreamAt(scheme+relay.Addr().String()))
 		if d := f.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
 			t.Fatalf("IdleConnTimeout = %v, want at most 2 minutes", d)
 		}
@@ -152,7 +152,7 @@ func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	f := newFixture(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
+	f := newDefaultFixture(t, upstreamAt(srv.URL))
 	res, err := client(t).Post(f.url+chatPath, "application/json", strings.NewReader(`{"messages":[]}`))
 	if err != nil {
 		t.Fatal(err)

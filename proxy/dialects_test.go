@@ -114,7 +114,7 @@ func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exch
 
 func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, newModel(t))
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	var calls []string
 	h := http.Header{"Precept-Session": {"streams"}}
 	for i, api := range []string{"chat", "responses", "messages"} {
@@ -142,8 +142,8 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// The provider keeps the history, so a request contains only new items. precept finds loops in the earlier replies'
-// calls.
+// A delta request contains only new items, because the provider keeps the history. precept finds loops in the earlier
+// replies' calls.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -183,7 +183,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 
 func TestWebsocketIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
 		res, body := f.send(t, "GET", path, h, "")

@@ -82,7 +82,7 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	}
 	first, firstAddress := serverAt("127.0.0.1")
 	_, secondAddress := serverAt("127.0.0.2")
-	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, upstreamAt("http://model.example.test:"+port), "", newBook(t, "one: alpha"), injectAll())
 	checkReply := func(name string, status int, want string) {
 		t.Helper()
 		res, body := f.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"precept/internal/sample"
 )
 
@@ -30,14 +28,14 @@ data: [DONE]
 // replies are constants, because only package wire imports libraries for these encodings.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
-	constant := func(text string) []byte {
+	fromBase64 := func(text string) []byte {
 		b, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	pack := func(open func(io.Writer) io.WriteCloser) []byte {
+	compress := func(open func(io.Writer) io.WriteCloser) []byte {
 		var b bytes.Buffer
 		z := open(&b)
 		_, _ = io.WriteString(z, callSSE)
@@ -45,12 +43,12 @@ func encodedReplies(t *testing.T) map[string][]byte {
 		return b.Bytes()
 	}
 	return map[string][]byte{
-		"gzip":         pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
-		"X-GZip":       pack(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
-		"deflate:zlib": pack(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
-		"deflate:raw":  pack(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, flate.BestSpeed); return z }),
-		"br":           constant("G0UBAASiWFv/kpjNmF6GCtNfVADLWxZqhO0TNkGSXvPNB9ttok6IlXPz6euKaENr85S8kQVl9SX2EIq5u3mVbQ6s0aIg6hdYQfZrmp6RL8+gEey2jd0YfzvWdGWZma6dZYkBYNhZZt5Cy1xlkzXhYr2d5Eth5xGrY7cRa+6BCN8//7++VEWhfkC0/dcIIJofLjzI6H99TVEctK6aMq86s7O4RU6iTDgn7KRDc8x/EqA+P++Xrig="),
-		"zstd":         constant("KLUv/UQARgAdBgAizikfUAvbANwzS32dWURi/8VbjF2unI15im+OM2sUQRWBBkVhHCAkGBwaQmhAV3WuRdn0gxAiuLPmwvbRi7LMcnbPBHLzY7S7LmMyR8JKFeKnFUUzWjNae2O/c2sqTYLBnyeMCr+ngnp257qqkzaI33Np6J8XHGvhWpiOtds/b8VmxYy/51rm7I69EvlBd4ZEVJ0d7pxJbZJ+LhCwFiU1Jul3RJ0BHDYiAQgABFM0eYri9JyhTKzozNO5IIIBWxVGVBTezapf"),
+		"gzip":         compress(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"X-GZip":       compress(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
+		"deflate:zlib": compress(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
+		"deflate:raw":  compress(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, flate.BestSpeed); return z }),
+		"br":           fromBase64("G0UBAASiWFv/kpjNmF6GCtNfVADLWxZqhO0TNkGSXvPNB9ttok6IlXPz6euKaENr85S8kQVl9SX2EIq5u3mVbQ6s0aIg6hdYQfZrmp6RL8+gEey2jd0YfzvWdGWZma6dZYkBYNhZZt5Cy1xlkzXhYr2d5Eth5xGrY7cRa+6BCN8//7++VEWhfkC0/dcIIJofLjzI6H99TVEctK6aMq86s7O4RU6iTDgn7KRDc8x/EqA+P++Xrig="),
+		"zstd":         fromBase64("KLUv/UQARgAdBgAizikfUAvbANwzS32dWURi/8VbjF2unI15im+OM2sUQRWBBkVhHCAkGBwaQmhAV3WuRdn0gxAiuLPmwvbRi7LMcnbPBHLzY7S7LmMyR8JKFeKnFUUzWjNae2O/c2sqTYLBnyeMCr+ngnp257qqkzaI33Np6J8XHGvhWpiOtds/b8VmxYy/51rm7I69EvlBd4ZEVJ0d7pxJbZJ+LhCwFiU1Jul3RJ0BHDYiAQgABFM0eYri9JyhTKzozNO5IIIBWxVGVBTezapf"),
 	}
 }
 
@@ -69,7 +67,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		})
-		f := newFixture(t, up, "", nil, nil)
+		f := newDefaultFixture(t, up)
 		res, got := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
 			t.Errorf("%s: the client got %q with Content-Encoding %q, want %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
@@ -79,7 +77,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
 			t.Errorf("%s: second request: session = %q, want %q as in the first request, not empty", name, second, first)
 		}
-		if n := testutil.ToFloat64(f.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
+		if n := f.counter("tokens", "input"); n != 6000 {
 			t.Errorf("%s: input token metric = %v, want 6000", name, n)
 		}
 	}
@@ -101,12 +99,12 @@ func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 				w.Header().Set("Content-Encoding", tc.encoding)
 				_, _ = io.WriteString(w, tc.body)
 			})
-			f := newFixture(t, up, "", nil, nil)
+			f := newDefaultFixture(t, up)
 			_, got := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
 			if string(got) != tc.body {
 				t.Errorf("the client got %.100q, want %.100q", got, tc.body)
 			}
-			if n := testutil.ToFloat64(f.Options().Metrics.Series("unread").WithLabelValues(tc.reason)); n != 1 {
+			if n := f.counter("unread", tc.reason); n != 1 {
 				t.Errorf("unread_replies_total{reason=%q} = %v, want 1", tc.reason, n)
 			}
 			eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 1 })

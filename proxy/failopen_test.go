@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
@@ -108,7 +106,7 @@ func TestPanicInDecideForwardsClientBytes(t *testing.T) {
 	if got := string(up.lastRequest(t).body); got != alphaRequest {
 		t.Errorf("the upstream got %s, want %s", got, alphaRequest)
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
+	if n := f.counter("fail_open", "decide"); n != 1 {
 		t.Errorf("fail_open_total{step=decide} = %v, want 1", n)
 	}
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest) // blocks forever if the session is still locked

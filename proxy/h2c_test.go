@@ -25,7 +25,7 @@ func TestH2CUpgradeOfferIsNotForwarded(t *testing.T) {
 			srv.Start()
 		}
 		t.Cleanup(srv.Close)
-		f := newFixture(t, &upstream{Server: srv}, "", nil, nil)
+		f := newDefaultFixture(t, &upstream{Server: srv})
 		for _, path := range []string{chatPath, "/v1/embeddings"} {
 			res, body := f.send(t, http.MethodPost, path, offer, `{"messages":[{"role":"user","content":"hi"}]}`)
 			if res.StatusCode != http.StatusOK {

@@ -23,6 +23,7 @@ import (
 	"precept/proxy"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"precept/bandit/feedback"
@@ -90,6 +91,9 @@ func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	return u
 }
 
+// upstreamAt returns an upstream for a server that does not record requests.
+func upstreamAt(url string) *upstream { return &upstream{Server: &httptest.Server{URL: url}} }
+
 func (u *upstream) lastRequest(t *testing.T) receivedRequest {
 	t.Helper()
 	u.mu.Lock()
@@ -140,6 +144,12 @@ func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags
 	f := newFixtureOn(t, up, db, book, flags)
 	f.dir = dir
 	return f
+}
+
+// newDefaultFixture starts a proxy with the default settings and without lessons.
+func newDefaultFixture(t testing.TB, up *upstream) *fixture {
+	t.Helper()
+	return newFixture(t, up, "", nil, nil)
 }
 
 type backend interface {
@@ -266,6 +276,11 @@ func newBook(t testing.TB, lessons ...string) *lesson.Book {
 		all = append(all, parsed)
 	}
 	return lesson.NewBook(all)
+}
+
+// counter returns the value of a counter with a short name (see Metrics.Series) and label values.
+func (f *fixture) counter(shortName string, labels ...string) float64 {
+	return testutil.ToFloat64(f.Options().Metrics.Series(shortName).WithLabelValues(labels...))
 }
 
 func (f *fixture) inFlightCount() int64 { n, _, _ := f.InFlight(); return n }

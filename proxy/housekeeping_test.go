@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"precept/internal/label"
 )
 
@@ -57,16 +55,15 @@ func housekeepingRequests() map[string]string {
 func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: build"), injectAll())
-	m := f.Options().Metrics
 	sessionCount := func() (n float64) {
 		for _, method := range []string{"new", "echo", "body"} {
-			n += testutil.ToFloat64(m.Series("sessions").WithLabelValues(method))
+			n += f.counter("sessions", method)
 		}
 		return n
 	}
 	sideCount := func() (n float64) {
 		for _, reason := range label.SideReasons() {
-			n += testutil.ToFloat64(m.Series("side").WithLabelValues(string(reason)))
+			n += f.counter("side", string(reason))
 		}
 		return n
 	}
@@ -116,7 +113,7 @@ func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 		if got := string(up.lastRequest(t).body); !strings.Contains(got, "[one]") {
 			t.Errorf("%s: the upstream got %s (Precept-Skip %q), want lesson one", name, got, res.Header.Get("Precept-Skip"))
 		}
-		if n := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+		if n := f.counter("sessions", "new"); n != 1 {
 			t.Errorf("%s: got %v new sessions, want 1", name, n)
 		}
 	}

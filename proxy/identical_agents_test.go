@@ -62,6 +62,10 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 // sessions are then excluded from the experiment as twins.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
+	randomID := func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }
+	sequentialID := func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }
+	equalResult := func(int) string { return "failed\nExit code 1" }
+	differentResult := func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }
 	for _, tc := range []struct {
 		name     string
 		id       func(turn int, client string) string
@@ -69,9 +73,9 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		excluded float64 // sessions excluded as twins
 		stable   int     // turn from which each conversation keeps one session
 	}{
-		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
-		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
-		{"sequential ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
+		{"random ids", randomID, equalResult, 0, 0},
+		{"sequential ids, different results", sequentialID, differentResult, n, 1},
+		{"sequential ids, equal results", sequentialID, equalResult, n, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, identicalAgentsModel(n, tc.id))
@@ -98,13 +102,13 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d, %d and %d", len(distinct), lessons, loops, n, 3*n, n)
 			}
 			m := f.Options().Metrics
-			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
+			if got := f.counter("sessions", "new"); got != n {
 				t.Errorf("sessions_total = %v, want %v", got, n)
 			}
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
 				t.Errorf("lessons_injected_total = %v, want %v", got, 2*n)
 			}
-			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != tc.excluded {
+			if got := f.counter("excluded", "twin"); got != tc.excluded {
 				t.Errorf("sessions_excluded_total{reason=twin} = %v, want %v", got, tc.excluded)
 			}
 		})
@@ -143,7 +147,7 @@ func TestConversationBranchesShareSession(t *testing.T) {
 			t.Fatalf("the upstream got %s, want [one] exactly once", s.body)
 		}
 	}
-	if got := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
+	if got := f.counter("sessions", "new"); got != 1 {
 		t.Errorf("sessions_total = %v, want 1", got)
 	}
 }

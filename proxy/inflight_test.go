@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // newBlockedUpstream returns an upstream that sends request bodies to arrived, and answers once answer is called.
@@ -61,7 +59,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(long))
 		}
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
+	if n := f.counter("uninspected", "busy"); n != 2 {
 		t.Errorf("uninspected_total{reason=busy} = %v, want 2", n)
 	}
 	answer()
@@ -106,7 +104,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(below))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
-		if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
+		if n := f.counter("uninspected", reason); n != want {
 			t.Errorf("uninspected_total{reason=%s} = %v, want %v", reason, n, want)
 		}
 	}
@@ -119,7 +117,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(above))
 	}
 	all.Wait()
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+	if n := f.counter("uninspected", "size"); n != 1 {
 		t.Errorf("uninspected_total{reason=size} = %v, want 1", n)
 	}
 }

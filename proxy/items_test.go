@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // Items, parts, calls, tools and keys all count towards limits.items.
@@ -44,7 +42,7 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), tc.uninspected, !tc.uninspected)
 		}
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
+	if n := f.counter("uninspected", "items"); n != 9 {
 		t.Errorf("uninspected_total{reason=items} = %v, want 9", n)
 	}
 }

@@ -149,7 +149,7 @@ func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	sendMessage := func(text string) string {
 		res, _ := f.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
 		return res.Header.Get("Precept-Session")

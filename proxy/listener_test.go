@@ -23,7 +23,7 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "end")
 	}))
-	listener := newLimitListener(srv.Listener, time.Now, 4, 0)
+	listener := newLimitListener(srv.Listener, time.Now, 4 /* connections */, 0 /* minimum idle time */)
 	srv.Listener, srv.Config.ConnState = listener, listener.TrackState
 	srv.Start()
 	t.Cleanup(srv.Close)
@@ -65,10 +65,10 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
 
-func idleConnections(d *LimitListener) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.idle.Len()
+func idleConnections(l *LimitListener) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.idle.Len()
 }
 
 // When a request ends, the listener closes the connection to accept the next client, although the client keeps the
@@ -82,7 +82,7 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "end")
 	}))
-	listener := newLimitListener(srv.Listener, time.Now, 2, 10*time.Millisecond)
+	listener := newLimitListener(srv.Listener, time.Now, 2 /* connections */, 10*time.Millisecond)
 	srv.Listener, srv.Config.ConnState = listener, listener.TrackState
 	srv.Start()
 	t.Cleanup(srv.Close)
@@ -114,7 +114,7 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
-	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
+	listener := newLimitListener(srv.Listener, time.Now, 8 /* connections */, minIdleTime)
 	srv.Config.Handler = listener.CloseWhenFull(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "end")

@@ -27,7 +27,11 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // "true <nil>" for a stream that ends with [DONE] and no read error
+	type streamEnd struct {
+		done bool // the stream ended with [DONE]
+		err  error
+	}
+	ends := make(chan streamEnd, streams)
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
@@ -35,7 +39,7 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 			req.Header.Set("Precept-Session", fmt.Sprint("s", i))
 			res, err := client(t).Do(req)
 			if err != nil {
-				ends <- err.Error()
+				ends <- streamEnd{err: err}
 				return
 			}
 			defer func() { _ = res.Body.Close() }()
@@ -45,7 +49,7 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 			}
 			began <- struct{}{}
 			rest, err := io.ReadAll(br)
-			ends <- fmt.Sprint(strings.HasSuffix(string(rest), "[DONE]\n\n"), err)
+			ends <- streamEnd{strings.HasSuffix(string(rest), "[DONE]\n\n"), err}
 		}()
 	}
 	for range streams {
@@ -56,8 +60,8 @@ func TestCapturedRepliesAreBounded(t *testing.T) {
 	}
 	close(next)
 	for range streams {
-		if s := <-ends; s != "true <nil>" {
-			t.Errorf(`stream ended with [DONE], and read error = %q, want "true <nil>"`, s)
+		if end := <-ends; !end.done || end.err != nil {
+			t.Errorf("stream ended with [DONE] = %t, read error = %v, want true and no error", end.done, end.err)
 		}
 	}
 	eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == streams })

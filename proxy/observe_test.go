@@ -52,8 +52,8 @@ func addTracer(t *testing.T, f *fixture, sample float64) (stop func() []*otlp.Sp
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
-	wait := sync.OnceFunc(func() { cancel(); wg.Wait() })
-	t.Cleanup(wait)
+	endRun := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(endRun)
 	eventually(t, func() bool { // wait for Run: the tracer drops spans that end earlier
 		dropped := tr.Dropped()
 		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
@@ -61,7 +61,7 @@ func addTracer(t *testing.T, f *fixture, sample float64) (stop func() []*otlp.Sp
 	})
 	return func() []*otlp.Span {
 		f.stop() // a handler ends the span when it returns
-		wait()
+		endRun()
 		if strings.Contains(raw, "canary") {
 			t.Errorf("spans contain conversation content: %q", raw)
 		}
@@ -168,7 +168,7 @@ func TestFailedTurnSpanHasErrorType(t *testing.T) {
 		{"request is not JSON", `canary`, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
+			f := newDefaultFixture(t, newUpstream(t, tc.reply))
 			stopTracer := addTracer(t, f, 1)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {

@@ -32,7 +32,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
+	f := newDefaultFixture(t, newUpstream(t, nil))
 	f.Options().Bank = struct{ proxy.Bank }{} // enables the lesson routes; no request reads this bank
 	for _, route := range f.Routes() {
 		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists below the path form

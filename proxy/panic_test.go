@@ -11,13 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // A panic before the response has started causes a 503. A later panic cuts the response.
 func TestHandlerPanicEndsRequest(t *testing.T) {
-	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
+	f := newDefaultFixture(t, newUpstream(t, nil))
 	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
@@ -39,7 +37,7 @@ func TestHandlerPanicEndsRequest(t *testing.T) {
 			t.Errorf("%s: got status %d, headers %v, body %q, read error %v, want status %d, and for /early a precept_error with Retry-After, for /late a read error", path, res.StatusCode, res.Header, b, err, want)
 		}
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
+	if n := f.counter("fail_open", "handler"); n != 2 {
 		t.Errorf("fail_open_total{step=handler} = %v, want 2", n)
 	}
 }
@@ -66,14 +64,13 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		{"DELETE", "/v1/feedback", "", "precept", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
-		counter := f.Options().Metrics.Series("requests").WithLabelValues(tc.dialect, tc.class)
-		before := testutil.ToFloat64(counter)
+		before := f.counter("requests", tc.dialect, tc.class)
 		f.send(t, tc.method, tc.path, nil, tc.body)
-		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
+		eventually(t, func() bool { return f.counter("requests", tc.dialect, tc.class) == before+1 })
 		sum := 0.0
 		for _, d := range []string{"none", "chat", "responses", "messages", "precept"} {
 			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
-				sum += testutil.ToFloat64(f.Options().Metrics.Series("requests").WithLabelValues(d, c))
+				sum += f.counter("requests", d, c)
 			}
 		}
 		if sum != float64(i+1) {

@@ -141,7 +141,7 @@ func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 // only the repeated slashes before and after /v1.
 func TestSlashesInForwardedPath(t *testing.T) {
 	up := newUpstream(t, nil)
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	for requested, want := range map[string]string{
 		"/v1//chat/completions":                    "/v1/chat/completions",
 		"//v1/chat/completions":                    "/v1/chat/completions",

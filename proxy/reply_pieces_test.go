@@ -17,7 +17,7 @@ func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
 		<-sendRest
 		_, _ = io.WriteString(w, `: 1}`)
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	for _, path := range []string{chatPath, "/v1/models"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+path, strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
 		if err != nil {

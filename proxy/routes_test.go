@@ -147,7 +147,7 @@ func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 		w.Header().Set("Location", internal.URL+"/latest/meta-data")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	upstreamHost := strings.TrimPrefix(up.URL, "http://")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(internal.URL, "http://"))
 	for _, host := range hostSpellings(port) {
@@ -198,7 +198,7 @@ func TestErrorsHaveFormatOfRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
-	down := newFixture(t, closed, "", nil, nil)
+	down := newDefaultFixture(t, closed)
 	closed.Close()
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 		for _, prefix := range []string{"", "/p/agent=x"} {

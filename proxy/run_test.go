@@ -147,27 +147,27 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		}
 		res, _ := f.send(t, "POST", tc.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf("run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil", i, res.Status, res.Header.Get("X-Evil"))
+			t.Errorf("run name %.40q: got status %s, X-Evil %q, want status 200 and no X-Evil", tc.name, res.Status, res.Header.Get("X-Evil"))
 		}
 		got := up.lastRequest(t)
 		for k := range got.header {
 			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
-				t.Errorf("run name %d: the upstream got header %s", i, k)
+				t.Errorf("run name %.40q: the upstream got header %s", tc.name, k)
 			}
 		}
 		if got.uri != chatPath {
-			t.Errorf("run name %d: the upstream got path %s, want %s", i, got.uri, chatPath)
+			t.Errorf("run name %.40q: the upstream got path %s, want %s", tc.name, got.uri, chatPath)
 		}
 		unit := waitForUnit(t, f, session.RunID("default", tc.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("run name %d: stored name = %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
+			t.Errorf("run name %.40q: stored name = %q, want at most %d bytes without control characters", tc.name, unit.Identity.Name, session.MaxName)
 		}
 		body, _ := json.Marshal(obj{"run_id": tc.name, "type": "approval"})
 		if strings.Contains(tc.name, "\xff") {
 			continue
 		}
 		if res, answer := f.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
-			t.Errorf(`run name %d: feedback on the run: got status %s, body %s, want 202 and "joined"`, i, res.Status, answer)
+			t.Errorf(`run name %.40q: feedback on the run: got status %s, body %s, want 202 and "joined"`, tc.name, res.Status, answer)
 		}
 	}
 	if ses := f.Options().Store.AcquireInMemory(session.RunID("other", "x")); ses != nil {
@@ -197,13 +197,13 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		return res.Header.Get("Precept-Session")
 	}
 	first := `{"messages":[{"role":"user","content":"alpha"}]}`
-	failed := send("a", "", first)
+	firstSession := send("a", "", first)
 	fail = false
-	if other := send("b", "", first); other == failed {
+	if other := send("b", "", first); other == firstSession {
 		t.Errorf("retry in a different run: got the first run's session %s, want a new one", other)
 	}
-	if second := send("a", "", first); second != failed {
-		t.Errorf("retry in the same run: got session %s, want %s", second, failed)
+	if second := send("a", "", first); second != firstSession {
+		t.Errorf("retry in the same run: got session %s, want %s", second, firstSession)
 	}
 	for _, run := range []string{"a", "b"} {
 		if got := send(run, "reviewer", first); got != "reviewer" {
@@ -214,10 +214,10 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "b"), 2)
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
-	if continued := send("a", "", next); continued != failed {
-		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, failed)
+	if continued := send("a", "", next); continued != firstSession {
+		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, firstSession)
 	}
-	if elsewhere := send("c", "", next); elsewhere == failed {
+	if elsewhere := send("c", "", next); elsewhere == firstSession {
 		t.Errorf("conversation continued in a different run: got the first run's session %s, want a new one", elsewhere)
 	}
 	waitForUnit(t, f, session.RunID("default", "c"), 1)

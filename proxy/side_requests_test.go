@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // The side requests (agent housekeeping) in this file quote this conversation.
@@ -108,10 +106,10 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 					t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 				}
 			}
-			if n := testutil.ToFloat64(f.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
+			if n := f.counter("side", "quotes"); n != 2 {
 				t.Errorf("side_requests_total{reason=quotes} = %v, want 2", n)
 			}
-			if n := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+			if n := f.counter("sessions", "new"); n != 1 {
 				t.Errorf("sessions_total = %v, want 1 for the quoted conversation", n)
 			}
 		})
@@ -123,16 +121,16 @@ func TestSideRequestsForJSONOrCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
-	object := obj{"response_format": obj{"type": "json_object"}}
+	jsonObject := obj{"type": "json_object"}
 	fact := "A comma was missing in the parser test of this project"
 	for name, requests := range map[string][]obj{
 		"langmem, memory manager":     {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
 		"langmem, summary":            {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
 		"judge of the answer, JSON":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
-		"guard of the question, JSON": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
+		"guard of the question, JSON": {{"messages": user("Is this allowed? " + quotedTask), "response_format": jsonObject}},
 		"mem0 1, two requests": {
-			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": object["response_format"]},
-			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": object["response_format"]},
+			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": jsonObject},
+			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": jsonObject},
 		},
 		"prompt optimizer, two requests": {
 			{"messages": user("Review:\n" + buffer), "tools": memory},
@@ -178,7 +176,7 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 	up := newAnsweringUpstream(t)
 	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
 	first := sendConversation(t, f, bearerHeader("k"), true)
-	sendForSession := func(body obj) string {
+	sessionFor := func(body obj) string {
 		b, _ := json.Marshal(body)
 		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 		return res.Header.Get("Precept-Session")
@@ -192,11 +190,11 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("c7", summary))
 	}
-	sendForSession(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
-	if got := sendForSession(summarized("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
+	sessionFor(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
+	if got := sessionFor(summarized("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
 		t.Errorf("different summary: session = %s, want a new one", got)
 	}
-	if got := sendForSession(summarized(summary)); got != first {
+	if got := sessionFor(summarized(summary)); got != first {
 		t.Errorf("session summary: session = %s, want %s", got, first)
 	}
 }
@@ -242,7 +240,7 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 		"same system prompt":         {key: "k", list: system("You build things.", judge)},
 		"quotes only the task":       {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
 		"quotes only the answer":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
-		"tools and separate task":    {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
+		"tools and separate task":    {key: "k", list: user("Earlier:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), tools: true},
 		"tools and a short task":     {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
 		"quoted chat without tools":  {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
 		"quotes the task twice":      {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},

@@ -66,7 +66,7 @@ func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 // In one tenant, sessions of clients with different keys stay separate, even if the clients send equal call ids.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	for _, key := range []string{"k-one", "k-two"} {
 		f.chat(t, bearerHeader(key, "Precept-Session", "shared"), newAgent("Fix it.").body())
 	}

@@ -37,7 +37,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 		return jwt("https://login.example", fmt.Sprint("user-", owner), issued)
 	}
 	for name, tc := range map[string]struct {
-		answer  http.HandlerFunc
+		model   http.HandlerFunc
 		tenancy string
 		shared  bool // all agents share one token
 		token   func(owner, issued int) string
@@ -52,7 +52,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 		"shared signed token, random call ids, by-credential": {callingModel(), "by-credential", true, signed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := newUpstream(t, tc.answer)
+			up := newUpstream(t, tc.model)
 			f := newFixture(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
 				"tenancy": tc.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
 			})
@@ -113,23 +113,23 @@ func TestAnswerTextIdentifiesSessionForSameCredential(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
-	f := newFixture(t, up, "", nil, nil)
-	sendForSession := func(token string, list ...string) string {
+	f := newDefaultFixture(t, up)
+	sessionFor := func(token string, list ...string) string {
 		res, _ := f.send(t, "POST", chatPath, bearerHeader(token), chatBody(list...))
 		return res.Header.Get("Precept-Session")
 	}
-	opaque := sendForSession("one", "Why does the parser fail?")
-	if sendForSession("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
+	opaque := sessionFor("one", "Why does the parser fail?")
+	if sessionFor("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
 		t.Error("a request with a different key continues the session")
 	}
-	if sendForSession("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
+	if sessionFor("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
 		t.Error("the next request with the same key starts a new session")
 	}
-	signed := sendForSession(jwt("i", "s", 1), "Why does the lexer fail?")
-	if sendForSession(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
+	signed := sessionFor(jwt("i", "s", 1), "Why does the lexer fail?")
+	if sessionFor(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
 		t.Error("a request with a different subject's token continues the session")
 	}
-	if sendForSession(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
+	if sessionFor(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
 		t.Error("the next request with the same subject's refreshed token starts a new session")
 	}
 }
@@ -146,7 +146,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 		}
 		answer(w, r)
 	}
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	a := newAgent("Fix it.")
 	first, _ := f.send(t, "POST", chatPath, bearerHeader("expired"), a.body())
 	second, reply := f.send(t, "POST", chatPath, bearerHeader("fresh"), a.body())
@@ -195,7 +195,7 @@ func TestRandomReplyIDIdentifiesSessionForAnyCredential(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, tc.reply)
 			})
-			f := newFixture(t, up, "", nil, nil)
+			f := newDefaultFixture(t, up)
 			one, _ := f.send(t, "POST", tc.path, http.Header{"X-Api-Key": {"sk-one"}}, tc.first)
 			two, _ := f.send(t, "POST", tc.path, bearerHeader("another"), tc.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {

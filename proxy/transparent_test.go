@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"precept/proxy"
 )
 
@@ -96,7 +94,7 @@ func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 			}
 		}
 	}
-	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("signed")); n != float64(signed) {
+	if n := f.counter("uninspected", "signed"); n != float64(signed) {
 		t.Errorf("uninspected_total{reason=signed} = %v, want %d", n, signed)
 	}
 }
@@ -107,7 +105,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "tea")
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	for _, tc := range []struct{ method, path, want string }{
 		{"GET", "/v1/models", "/v1/models"},
 		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
@@ -159,7 +157,7 @@ func TestForwardedHeaders(t *testing.T) {
 		w.Header().Set("X-Ratelimit-Remaining", "7")
 		_, _ = io.WriteString(w, chatReply("c1", "x"))
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	res, _ := f.send(t, "POST", chatPath+"?beta=true", http.Header{
 		"X-Foo": {"bar"}, "Openai-Organization": {"org"}, "Anthropic-Beta": {"a,b"}, "Cookie": {"a=1", "b=2"},
 		"Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"},
@@ -208,7 +206,7 @@ func TestUpstreamStatusIsForwarded(t *testing.T) {
 			w.WriteHeader(tc.code)
 			_, _ = io.WriteString(w, tc.body)
 		})
-		f := newFixture(t, up, "", nil, nil)
+		f := newDefaultFixture(t, up)
 		res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != tc.code || string(body) != tc.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != tc.contentType && tc.contentType != "" {
 			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", tc.code, res.StatusCode, body, res.Header, tc.body, tc.contentType)
@@ -255,7 +253,7 @@ func TestStreamArrivingByteByByteIsForwardedUnchanged(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	if got := f.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
 		t.Errorf("the client got %q, want %q", got, text)
 	}
@@ -270,7 +268,7 @@ func TestEachStreamChunkIsFlushed(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	done := make(chan struct{})
 	go func() {
@@ -304,7 +302,7 @@ func TestFiveMegabyteStreamLineIsForwarded(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, line+"data: [DONE]\n\n")
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	if got := f.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
 		t.Errorf("the client got %d bytes that end in %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
 	}
@@ -317,7 +315,7 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	res, err := client(t).Do(req)
 	if err != nil {
@@ -348,7 +346,7 @@ func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 			<-r.Context().Done()
 			close(cancelled)
 		})
-		f := newFixture(t, up, "", nil, nil)
+		f := newDefaultFixture(t, up)
 		ctx, cancel := context.WithCancel(t.Context())
 		req, _ := http.NewRequestWithContext(ctx, "POST", f.url+chatPath, strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
 		go func() {
@@ -437,7 +435,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(b)
 	})
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			old, next := newCountingUpstream(t, http2), newCountingUpstream(t, http2)
-			f := newFixture(t, &upstream{Server: old.Server}, "", nil, nil)
+			f := newDefaultFixture(t, &upstream{Server: old.Server})
 			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 			sendRequest := func(f *fixture) {
 				t.Helper()
@@ -140,7 +140,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(end) })
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	if err := f.Configure(parseSettings(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 // A server that never answers the TLS handshake is usually a server without TLS.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
-	f := newFixture(t, up, "", nil, nil)
+	f := newDefaultFixture(t, up)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

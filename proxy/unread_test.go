@@ -6,7 +6,7 @@ import (
 )
 
 func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
-	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
+	f := newDefaultFixture(t, newUpstream(t, nil))
 	f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	f.send(t, http.MethodPost, "/v1/embeddings", nil, `{}`)
 	f.send(t, http.MethodGet, "/v1/models", nil, "")

@@ -47,18 +47,18 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	hi := fmt.Sprintf(chatRequestFormat, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, tc := range map[string]struct {
-		head string // request line without HTTP/1.1, and headers
-		body string
-		want string // expected request line, "" for ReverseProxy's
-		part string // expected part of the status and the body, "" for ReverseProxy's
+		head     string // request line without HTTP/1.1, and headers
+		body     string
+		wantLine string // expected request line, "" for ReverseProxy's
+		wantPart string // expected part of the status and the body, "" for ReverseProxy's
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
 		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},
-		"dot segments":            {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
+		"dot segments":            {head: "GET /v1/files/../models/./x", wantLine: "GET /v1/files/../models/./x HTTP/1.1"},
 		"unusual escapes":         {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
-		"semicolons in the query": {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
+		"semicolons in the query": {head: "GET /v1/files?a=1;b=2&c=%3B;", wantLine: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
 		"empty query":             {head: "GET /v1/files?"},
-		"invalid query":           {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
+		"invalid query":           {head: "GET /v1/files?%zz&=&a==b&&", wantLine: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
 		"absolute URL":            {head: "GET http://elsewhere.example/v1/models"},
 		"HEAD":                    {head: "HEAD /v1/models"},
 		"OPTIONS":                 {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
@@ -78,11 +78,11 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 		"Expect: 100-continue":       {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
 		"Content-Length with a plus": {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},
 		"chunks with extensions":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
-		"chunks and a trailer":       {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", part: "\nX-Sum: 4"},
+		"chunks and a trailer":       {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", wantPart: "\nX-Sum: 4"},
 		"Content-Length and chunked": {head: "POST /v1/files\r\nContent-Length: 3\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
 		"two Content-Lengths":        {head: "POST /v1/files\r\nContent-Length: 3\r\nContent-Length: 5", body: "hello"},
 		"header name with space":     {head: "GET /v1/models\r\nX A: 1"},
-		"invalid chunk size":         {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", part: "400 "},
+		"invalid chunk size":         {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", wantPart: "400 "},
 		"gzip transfer coding":       {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,16 +96,16 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 			}
 			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + tc.body
 			got := sendBytes(t, preceptURL, method, bytes)
-			if tc.part != "" {
-				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), tc.part) {
-					t.Errorf("got %+v, want a status and body with %q", got, tc.part)
+			if tc.wantPart != "" {
+				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), tc.wantPart) {
+					t.Errorf("got %+v, want a status and body with %q", got, tc.wantPart)
 				}
 				return
 			}
 			ref := sendBytes(t, plainURL, method, bytes)
-			if tc.want != "" {
+			if tc.wantLine != "" {
 				_, rest, _ := strings.Cut(ref.body, "\n")
-				ref.body = tc.want + "\n" + rest
+				ref.body = tc.wantLine + "\n" + rest
 			}
 			if got.status >= 400 && got.status == ref.status { // precept writes its own error body
 				got.body, got.end = ref.body, ref.end

@@ -60,7 +60,7 @@ func ExampleParse() {
 
 func TestParseReturnsPayloadEvents(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
-	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
+	mergeRequest, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
@@ -104,24 +104,24 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 		"push with a revert to a branch":     {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"push without a revert":              {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"ping":                               {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
-		"GitLab merge request merged":        {hooks.GitLab, "", request, "merged 1" + oneGroup},
-		"GitLab merge request closed":        {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + oneGroup},
-		"GitLab merge request updated":       {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
-		"GitLab merge request with a revert": {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop"},
+		"GitLab merge request merged":        {hooks.GitLab, "", mergeRequest, "merged 1" + oneGroup},
+		"GitLab merge request closed":        {hooks.GitLab, "", replace(mergeRequest, `"action":"merge"`, `"action":"close"`), "closed 0" + oneGroup},
+		"GitLab merge request updated":       {hooks.GitLab, "", replace(mergeRequest, `"action":"merge"`, `"action":"update"`), "ignored"},
+		"GitLab merge request with a revert": {hooks.GitLab, "", replace(mergeRequest, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop"},
 		"GitLab merge request from a fork merged": {
-			hooks.GitLab, "", replace(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
+			hooks.GitLab, "", replace(mergeRequest, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
 		},
 		"GitLab merge request from a fork closed": {
-			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
+			hooks.GitLab, "", replace(mergeRequest, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
 		"GitLab merge request from a fork's default branch": {
-			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
+			hooks.GitLab, "", replace(mergeRequest, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"GitLab merge request from a deleted fork": {
-			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
+			hooks.GitLab, "", replace(mergeRequest, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"GitLab pipeline failed":       {hooks.GitLab, "", pipeline, "check_failed 0.2" + separateGroups},

@@ -233,9 +233,9 @@ func TestExcludedForNamesReason(t *testing.T) {
 	check("run with an unreachable store", late.Unit.Record, label.ExcludedLate)
 	c = newClient(t)
 	c.saltMayDiffer = true
-	saltMayDiffer := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "nightly")
-	check("session with an uncertain salt", saltMayDiffer.Session.Record, label.ExcludedKeys)
-	check("run with an uncertain salt", saltMayDiffer.Unit.Record, label.ExcludedKeys)
+	uncertain := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "nightly")
+	check("session with an uncertain salt", uncertain.Session.Record, label.ExcludedKeys)
+	check("run with an uncertain salt", uncertain.Unit.Record, label.ExcludedKeys)
 	c = newClient(t)
 	first, second := c.sendTurn(firstRequest, firstAnswer), c.sendTurn(firstRequest, firstAnswer)
 	if c.sendTurn(secondRequest, "done"); first.Session == second.Session {
