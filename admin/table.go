@@ -158,7 +158,7 @@ func overTime(l *report.Row) g.Node {
 
 // rowOrder returns the row comparison for the query key sort, which names a column. A - before the name reverses the
 // order. Rows with equal values, and all rows for an unknown name, are sorted by effect: the largest first, and rows
-// without an effect last.
+// without an effect last, by their numbers of sessions.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -179,7 +179,7 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 		if known {
 			first = by(x, y) * ifElse(down, -1, 1)
 		}
-		return cmp.Or(first, effects(x, y), cmp.Compare(y.Rewarded, x.Rewarded), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
+		return cmp.Or(first, effects(x, y), cmp.Compare(y.Rewarded, x.Rewarded), cmp.Compare(y.Matched, x.Matched), cmp.Compare(y.OpenMatched, x.OpenMatched), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
 	}
 }
 

@@ -63,6 +63,9 @@ func verdictAdvice(l *report.Row) advice {
 		a.Tone, a.Group = "bad", "invalid"
 	case report.LikelyHelps, report.LikelyHarms, report.Unproven:
 		a.NextAction = strings.TrimSpace(a.NextAction + " " + missingPicks(l))
+		if l.Matched == 0 && l.OpenMatched == 0 && l.Weeks == nil && l.Trial == "" {
+			a.NextAction = "No session in this report has matched the text: test the triggers (precept lessons backtest)."
+		}
 		a.Tone = ifElse(l.Verdict == report.LikelyHarms, "warn", "")
 	}
 	return a
@@ -83,8 +86,8 @@ func missingPicks(l *report.Row) string {
 		return text + ", years at this rate: put the lesson on trial."
 	case l.Weeks != nil:
 		return text + fmt.Sprintf(", about %.0f weeks at this rate.", math.Ceil(*l.Weeks))
-	case l.Matched == 0:
-		return text + "; no closed session has matched this text yet: test the triggers (precept lessons backtest)."
+	case l.OpenMatched > 0:
+		return text + "; " + countNoun(l.OpenMatched, "open session") + " matched and will count after closing."
 	default:
 		return text + "."
 	}

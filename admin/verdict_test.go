@@ -31,6 +31,15 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
 		}
 	}
+	for row, want := range map[*report.Row]string{
+		{OpenMatched: 12, NeedsPicks: 50}: report.Unproven.Advice() + " The verdict needs 50 more picks; 12 open sessions matched and will count after closing.",
+		{NeedsPicks: 50}:                  "No session in this report has matched the text: test the triggers (precept lessons backtest).",
+	} {
+		row.State, row.Verdict = "active", report.Unproven
+		if got := advise(row).NextAction; got != want {
+			t.Errorf("active lesson with a match in %d open sessions: got next step %q, want %q", row.OpenMatched, got, want)
+		}
+	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
 		t.Errorf("unknown verdict: got %+v, want the group open and no next step", got)
 	}
@@ -99,6 +108,14 @@ func TestRowOrderSortsByEachColumn(t *testing.T) {
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("sorted by %q: got %s, want %s", key, s, want)
 		}
+	}
+}
+
+func TestLessonsWithoutEffectSortByMatches(t *testing.T) {
+	rows := []*report.Row{{Slug: "a"}, {Slug: "b", OpenMatched: 1}, {Slug: "c", OpenMatched: 2}, {Slug: "d", Matched: 1}}
+	slices.SortFunc(rows, rowOrder(""))
+	if got := rows[0].Slug + rows[1].Slug + rows[2].Slug + rows[3].Slug; got != "dcba" {
+		t.Errorf("order = %s, want dcba: closed sessions with a match first, then open ones", got)
 	}
 }
 

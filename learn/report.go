@@ -66,6 +66,9 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	if !q.Provisional && !q.SkipOpenCount {
 		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // on error, only this count is missing
 	}
+	for i := range r.Lessons {
+		r.Lessons[i].OpenMatched = r.Open.MatchedArm(r.Lessons[i].Arm)
+	}
 	if r.Open != nil && !r.Open.IsLowerBound && r.Global.NTreated+r.Global.NControl == 0 {
 		if withOpen, err := l.addOpenSessions(ctx, q.Tenant, c); err == nil {
 			g := build(withOpen).Global

@@ -187,6 +187,7 @@ type Row struct {
 	Arm            string         `json:"arm"` // measured unit: the lesson with this text and presentation
 	State          string         `json:"state"`
 	Matched        int64          `json:"matched"`      // closed sessions with a match
+	OpenMatched    int            `json:"open_matched"` // open sessions with a match, which do not count yet; 0 in a provisional report
 	Picked         int64          `json:"picked"`       // closed sessions with a pick
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
 	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
