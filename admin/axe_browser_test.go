@@ -35,8 +35,8 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
-// serverWithContent starts a dashboard with data on every page, and returns the pages' paths.
-func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
+// startServerWithContent starts a dashboard with data on every page, and returns the pages' paths.
+func startServerWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
 	id := sessions.addSessionWithMarkup(t)
@@ -48,7 +48,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 			sessions.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
-	f, lib, lessonService := withLessons(t, nil)
+	f, lib, lessonService := newLessonFixture(t, nil)
 	row := &f.reports.report.Lessons[2]
 	row.Outcomes = []report.Outcome{{Name: "recurrence", Unit: "points", Verdict: report.Prevents, Effect: new(-0.456), Lo: new(-0.577), Hi: new(-0.339)}}
 	row.Models.Effects = []report.ModelEffect{{Model: "gpt-test-of-the-nightly-build", Picks: 120, Effect: new(0.1), Lo: new(-0.1), Hi: new(0.3), Shrunken: new(0.08)}}
@@ -89,7 +89,7 @@ func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	script := axeScript(t)
 	tb := newTab(t)
-	server, pages := serverWithContent(t)
+	server, pages := startServerWithContent(t)
 	tb.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := tb.findings(t, script, ""); len(got) > 0 {
 		t.Errorf("/login: got serious axe-core findings %s, want none", strings.Join(got, "\n"))
@@ -118,7 +118,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 // On narrow screens, a session's name takes up most of a row. Tables in the help may scroll inside a box.
 func TestBrowserPagesShowAllColumns(t *testing.T) {
 	tb := newTab(t)
-	server, pages := serverWithContent(t)
+	server, pages := startServerWithContent(t)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, width := range []int64{380, 768, 1000, 1280} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}
@@ -143,7 +143,7 @@ func TestBrowserPagesShowAllColumns(t *testing.T) {
 // The first tab stop is the link to the content. Enter focuses the content.
 func TestBrowserTabStopsAreVisible(t *testing.T) {
 	tb := newTab(t)
-	server, pages := serverWithContent(t)
+	server, pages := startServerWithContent(t)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range pages {
 		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
@@ -179,7 +179,7 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 
 func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	tb := newTab(t)
-	server, pages := serverWithContent(t)
+	server, pages := startServerWithContent(t)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	dark := emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
 	if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, dark); err != nil {

@@ -14,7 +14,7 @@ import (
 
 func TestEveryLinkWorksUnderBasePath(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} { // whether the reverse proxy removes the base path
-		f, _, _ := withLessons(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
+		f, _, _ := newLessonFixture(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
 		server := httptest.NewServer(f)
 		defer server.Close()
 		target, err := url.Parse(server.URL)

@@ -28,7 +28,7 @@ func asBrowser(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	}
 }
 
-func TestErrorsArePagesForBrowsersElseJSON(t *testing.T) {
+func TestErrorFormatFollowsAcceptHeader(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.logIn(t)
 	asUser := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
@@ -107,7 +107,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 }
 
 func TestLessonButtonSendsShownVersion(t *testing.T) {
-	f, lib, lessonService := withLessons(t, nil)
+	f, lib, lessonService := newLessonFixture(t, nil)
 	cookie, csrf := f.logIn(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
@@ -172,9 +172,9 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice")))
 	setNotice("second")
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
-		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
-	if got := evalPromise(t, tb, refreshTwice); got != "main firstnull" { // no role: a screen reader has read the notice
-		t.Errorf("focus and notices after two refreshes: got %q, want \"main firstnull\"", got)
+		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + " " + n.role).join() })()`
+	if got := evalPromise(t, tb, refreshTwice); got != "main first null" { // no role: a screen reader has read the notice
+		t.Errorf("focus and notices after two refreshes: got %q, want \"main first null\"", got)
 	}
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := tb.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
@@ -184,7 +184,7 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 
 func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	tb := newTab(t)
-	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, _ := newLessonFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".asks summary")))
@@ -204,7 +204,7 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 
 func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 	tb := newTab(t)
-	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := newLessonFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	goBack := func(selector string) {

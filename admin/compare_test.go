@@ -59,7 +59,7 @@ func TestComparisonCountsEachRunRewardOnce(t *testing.T) {
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(coderAndTesterSessions(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("duration, missing in one of 12 sessions = %s, want 11 sessions", asJSON(t, got))
+		t.Errorf("12 sessions, one without a duration: got the measure %s, want seconds over 11 sessions", asJSON(t, got))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestComparePageNeedsTwoAgents(t *testing.T) {
 		"No agent yet":            nil,
 		"There is only one agent": {{ID: "a", Agent: "coder"}, {ID: "b", Agent: "coder"}},
 	} {
-		f, _, _ := withLessons(t, func(o *Options) { o.Read.Archive = pricedArchive{o.Read.Archive, list} })
+		f, _, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = listArchive{o.Read.Archive, list} })
 		if page := get(t, f, "/compare", 200); !strings.Contains(page, want) {
 			t.Errorf("page Compare with %d sessions lacks %q", len(list), want)
 		}

@@ -82,10 +82,10 @@ func TestForestPlotStaysInsidePicture(t *testing.T) {
 		}
 		for _, p := range got {
 			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.effect < p.lo || p.effect > p.hi {
-				t.Fatalf("row %+v: want lo, hi and truth from 0 to 240, lo <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
+				t.Fatalf("got row %+v, want 0 <= lo <= effect <= hi <= 240, and truth from 0 to 240", p)
 			}
 			if scale != "5" && math.IsNaN(p.effect) {
-				t.Fatalf("row %+v: want the effect inside the axis", p)
+				t.Fatalf("got row %+v, want an effect inside the axis", p)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 func TestLessonPageShowsOutcomes(t *testing.T) {
-	f, _, _ := withLessons(t, nil)
+	f, _, _ := newLessonFixture(t, nil)
 	row := &f.reports.report.Lessons[2]
 	row.Guardrail = "dearer"
 	row.Outcomes = []report.Outcome{

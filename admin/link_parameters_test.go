@@ -81,7 +81,7 @@ func textIn(n *html.Node) string {
 }
 
 func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
-	f, _, _ := withLessons(t, func(o *Options) {
+	f, _, _ := newLessonFixture(t, func(o *Options) {
 		o.Write.Notes = memoryNotes{"acme/view|v1": []byte(`{"name":"poor","query":"verdict=poor"}`)}
 		o.Read.Archive = twoAgentSessions{}
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"acme", "other"}, nil }

@@ -30,7 +30,7 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page contains each wanted text, and no text that has a leading ! in wanted.
+// checkPage checks that a page contains the wanted texts. A leading ! means that the page must not contain the text.
 func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {

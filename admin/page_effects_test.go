@@ -148,7 +148,7 @@ func TestPagesWithoutRowsShowReason(t *testing.T) {
 	}
 }
 
-func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
+func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 	type pageData struct { // data for the page; each case changes some of it
 		*wordSource
 		row    *report.Row

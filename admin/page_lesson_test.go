@@ -88,9 +88,9 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 	return f
 }
 
-// withLessons returns a fixture with the lessons of newFakeLibrary, and the report sampleReport with daily effects and
-// an older text of helpful. If change is not nil, it alters the options first.
-func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
+// newLessonFixture returns a fixture with the lessons of newFakeLibrary, and a report with daily effects and an older
+// text of helpful. If change is not nil, it alters the options first.
+func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
 	f := newFixture(t, func(o *Options) {
@@ -121,7 +121,7 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 
 // If no stored session got an older text, the page has a note instead of the text.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
-	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
+	f, lib, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@withheld", Injected: false}}}, "5e55", time.Unix(1e9, 0))
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@withheld", State: "edited", Verdict: report.Unproven})
@@ -145,7 +145,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 }
 
 func TestLessonPageShowsHistoryAndActions(t *testing.T) {
-	f, lib, _ := withLessons(t, nil)
+	f, lib, _ := newLessonFixture(t, nil)
 	cookie, _ := f.logIn(t)
 	get := func(path string) string {
 		t.Helper()
@@ -186,7 +186,7 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 }
 
 func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
-	f, _, lessonService := withLessons(t, nil)
+	f, _, lessonService := newLessonFixture(t, nil)
 	cookie, csrf := f.logIn(t)
 	post := func(path, csrf, back string) *http.Response {
 		return f.do(t, "POST", path, func(r *http.Request) {
@@ -228,7 +228,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 
 func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	tb := newTab(t)
-	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := newLessonFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))

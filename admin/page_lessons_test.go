@@ -122,8 +122,8 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		}
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
-	if got := tb.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
-		t.Errorf("after a click on the heading Rewarded, sort key and end of the first name = %s, want \"-rewarded0299\"", got)
+	if got := tb.eval(t, `new URL(location.href).searchParams.get("sort") + " " + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded 0299" {
+		t.Errorf("after a click on the heading Rewarded, sort key and end of the first name = %q, want \"-rewarded 0299\"", got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := tb.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {

@@ -24,9 +24,9 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// rulesFixture returns a fixture with an agent that sends the rules file rulesText. The section Voice has a verdict,
+// newRulesFixture returns a fixture with an agent that sends the rules file rulesText. The section Voice has a verdict,
 // and the registered section Gone is no longer in the file.
-func rulesFixture(t *testing.T) *fixture {
+func newRulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
 	gone := rules.RegisteredSection{File: "CLAUDE.md", Section: "Gone", Hash: rules.Hash("x"), Text: "x", State: rules.Measuring}
@@ -47,7 +47,7 @@ func rulesFixture(t *testing.T) *fixture {
 }
 
 func TestRulesPageShowsSectionStateAndEffect(t *testing.T) {
-	f := rulesFixture(t)
+	f := newRulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer(token)))
 	for _, want := range []string{
 		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
@@ -62,7 +62,7 @@ func TestRulesPageShowsSectionStateAndEffect(t *testing.T) {
 }
 
 func TestRulesPageShowsViewersOnlyRegisteredSections(t *testing.T) {
-	f := rulesFixture(t)
+	f := newRulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
 		t.Errorf("rules page for a viewer: got %s, want the registered sections and no other text from the file", page)
@@ -70,7 +70,7 @@ func TestRulesPageShowsViewersOnlyRegisteredSections(t *testing.T) {
 }
 
 func TestLessonsTableLinksSectionsToRulesPage(t *testing.T) {
-	f := rulesFixture(t)
+	f := newRulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
 		t.Errorf("lessons page: got %.300s, want a link from the section to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])

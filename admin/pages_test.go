@@ -20,7 +20,7 @@ import (
 
 func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	var prices Prices
-	f, _, _ := withLessons(t, func(o *Options) {
+	f, _, _ := newLessonFixture(t, func(o *Options) {
 		o.Program.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
 		o.Program.Prices = func() Prices { return prices }
 	})
@@ -104,7 +104,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
-	f, lib, _ := withLessons(t, nil)
+	f, lib, _ := newLessonFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/breakdown", bearer(token))))
 	for _, want := range []string{"Exploratory", "coder", "writer", "tester", "/lessons/helpful", "for the 3 cells", "From 600 closed sessions"} {
 		if !strings.Contains(page, want) {
@@ -125,7 +125,7 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 }
 
 func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
-	f, _, _ := withLessons(t, nil)
+	f, _, _ := newLessonFixture(t, nil)
 	cookie, _ := f.logIn(t)
 	get := func(path string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
@@ -166,7 +166,7 @@ func TestDiffLinesMarksChanges(t *testing.T) {
 
 func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	tb := newTab(t)
-	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := newLessonFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
@@ -175,9 +175,9 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Error("the key ? does not open the shortcuts")
 	}
 	tb.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
-	second := tb.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
-	if second != "candidate-waitingcandidate-waiting" {
-		t.Errorf("after j, ids of the current candidate and the focused element = %s, want \"candidate-waitingcandidate-waiting\"", second)
+	second := tb.eval(t, `document.querySelector("article[aria-current]").id + " " + document.activeElement.id`)
+	if second != "candidate-waiting candidate-waiting" {
+		t.Errorf("after j, ids of the current candidate and the focused element = %q, want \"candidate-waiting candidate-waiting\"", second)
 	}
 	tb.do(t, chromedp.KeyEvent("r"))
 	if lessonService.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
@@ -204,7 +204,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	tb := newTab(t)
-	f, _, _ := withLessons(t, func(o *Options) {
+	f, _, _ := newLessonFixture(t, func(o *Options) {
 		o.Now = time.Now
 		o.Program.Prices = func() Prices { return Prices{Models: price.Flat(2, 0), SuccessValue: 300, Currency: "USD"} }
 	})

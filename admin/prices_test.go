@@ -12,22 +12,22 @@ import (
 	"precept/store"
 )
 
-// pricedArchive is an archive with the sessions in list.
-type pricedArchive struct {
+// listArchive is an archive with the sessions in list.
+type listArchive struct {
 	Archive
 	list []store.SessionItem
 }
 
-func (p pricedArchive) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (p listArchive) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), RowsRead: len(p.list)}
 	return list, nil
 }
 
-func (p pricedArchive) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (p listArchive) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{Sessions: p.list, Complete: true}, nil
 }
 
-func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, error) {
+func (p listArchive) Run(context.Context, string, string) (store.RunSessions, error) {
 	return store.RunSessions{Name: "r", Sessions: append([]store.SessionItem(nil), p.list...)}, nil
 }
 
@@ -42,8 +42,8 @@ func TestCostsUseTheModelPrice(t *testing.T) {
 		{ID: "b", Agent: "writer", Model: "small", Input: 1_000_000, Output: new(int64(200_000))},
 		{ID: "c", Agent: "coder", Model: "own", Input: 1_000_000, Output: new(int64(1)), Injected: []string{"helpful"}},
 	}
-	f, _, _ := withLessons(t, func(o *Options) {
-		o.Read.Archive = pricedArchive{o.Read.Archive, list}
+	f, _, _ := newLessonFixture(t, func(o *Options) {
+		o.Read.Archive = listArchive{o.Read.Archive, list}
 		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", SuccessValue: 1} }
 	})
 	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spending{Sessions: 10, Input: 10, Cached: 0}}}
@@ -76,12 +76,12 @@ func TestCostsUseTheModelPrice(t *testing.T) {
 }
 
 func TestOverviewShowsBuiltInPriceDate(t *testing.T) {
-	f, _, _ := withLessons(t, func(o *Options) {
-		o.Read.Archive = pricedArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
+	f, _, _ := newLessonFixture(t, func(o *Options) {
+		o.Read.Archive = listArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
 		o.Program.Prices = func() Prices { return Prices{Models: price.BuiltIn(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices from "+price.BuiltIn().BuiltInDate+"; set the key prices") {
-		t.Error("the overview lacks the built-in prices' date or the key prices")
+		t.Error("the overview lacks the date of the built-in prices, or the advice to set the key \"prices\"")
 	}
 }

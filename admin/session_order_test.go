@@ -18,9 +18,9 @@ import (
 	"precept/store"
 )
 
-// threeCostFixture returns a server with three sessions: cheap is the longest, expensive costs the most, and unpriced
+// newCostFixture returns a server with three sessions: cheap is the longest, expensive costs the most, and unpriced
 // has a model without a price.
-func threeCostFixture(t *testing.T) *fixture {
+func newCostFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
 	for i, name := range []string{"cheap", "expensive", "unpriced"} {
@@ -42,7 +42,7 @@ func threeCostFixture(t *testing.T) *fixture {
 
 // A session without a known cost comes last, whether the list begins with the highest or the lowest cost.
 func TestSessionsSortByCostAndDuration(t *testing.T) {
-	f := threeCostFixture(t)
+	f := newCostFixture(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
 	for order, want := range map[string]string{
 		"costliest": "expensive cheap unpriced", "cheapest": "cheap expensive unpriced", "longest": "cheap expensive unpriced", "shortest": "unpriced expensive cheap",
@@ -67,7 +67,7 @@ func TestSessionsSortByCostAndDuration(t *testing.T) {
 }
 
 func TestColumnHeadingsSortSessions(t *testing.T) {
-	f := threeCostFixture(t)
+	f := newCostFixture(t)
 	for target, links := range map[string][]string{
 		"/sessions?agent=coder":                 {`href="/sessions?agent=coder&order=costliest" aria-label="Sort by cost, costliest first"`, `order=longest" aria-label`},
 		"/sessions?agent=coder&order=costliest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
@@ -83,7 +83,7 @@ func TestColumnHeadingsSortSessions(t *testing.T) {
 
 // The sessions page shows the result of a text search with the newest sessions first, and the reason.
 func TestTextSearchAndExportRefuseCostOrder(t *testing.T) {
-	f := threeCostFixture(t)
+	f := newCostFixture(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
 		t.Error("a text search with order=costliest does not name the order and the reason")
 	}
@@ -116,7 +116,7 @@ func TestSessionsPageStatesTheTotal(t *testing.T) {
 		})
 		if page := get(t, f, c.target, http.StatusOK); !strings.Contains(page, "<caption>"+c.caption+"Newest first") {
 			_, page, _ = strings.Cut(page, "<caption>")
-			t.Errorf("%s: got caption %.90s, want it to begin with %q", c.target, page, c.caption)
+			t.Errorf("%s: got caption %.90s, want a caption that begins with %q", c.target, page, c.caption)
 		}
 		if got := get(t, f, "/api"+c.target, http.StatusOK); !strings.Contains(got, `"total":`+c.total) {
 			t.Errorf("/api%s: got %s, want the total %s", c.target, got, c.total)

@@ -270,8 +270,8 @@ func (r *slowReports) Report(context.Context, ReportQuery) (report.Report, error
 	return current, nil
 }
 
-// The API, unlike pages, computes a report for each request.
-func TestPagesShareOneReportAndMarkOldOnes(t *testing.T) {
+// A page with a stale report says so. The API computes a report for each request.
+func TestPagesShareOneReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}
 		for i := range 2000 {

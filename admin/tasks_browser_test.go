@@ -24,9 +24,9 @@ func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]ba
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" occurs`}}, nil
 }
 
-// storeWithWork returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and in
+// newWorkStore returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and in
 // one session a tool's connection was refused.
-func storeWithWork(t *testing.T) *sessionStore {
+func newWorkStore(t *testing.T) *sessionStore {
 	t.Helper()
 	s := newSessionStore(t, time.Now())
 	for i := range 24 {
@@ -46,7 +46,7 @@ func storeWithWork(t *testing.T) *sessionStore {
 }
 
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
-	tb, sessionStore := newTab(t), storeWithWork(t)
+	tb, sessionStore := newTab(t), newWorkStore(t)
 	f := newStoreFixture(t, sessionStore, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -101,7 +101,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 }
 
 func TestExportListAndComparisonFilterSessions(t *testing.T) {
-	f := newStoreFixture(t, storeWithWork(t), nil)
+	f := newStoreFixture(t, newWorkStore(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} { // lines; csv has a heading
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {

@@ -11,7 +11,7 @@ import (
 
 func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 	tb := newTab(t)
-	server := httptest.NewServer(withTraffic(t))
+	server := httptest.NewServer(newTrafficFixture(t))
 	t.Cleanup(server.Close)
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
 	if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {

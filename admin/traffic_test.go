@@ -20,9 +20,9 @@ import (
 
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// withTraffic returns a server with four sessions for the tenant default and one for acme. The model in session "new"
-// has no price. Session "past" has no facts, like a session recorded by an older release.
-func withTraffic(t *testing.T) *fixture {
+// newTrafficFixture returns a server with four sessions for the tenant default and one for acme. The model in session
+// "new" has no price. Session "past" has no facts, like a session recorded by an older release.
+func newTrafficFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, trafficNow)
 	for i, s := range []struct {
@@ -66,7 +66,7 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 
 // Agents with names that differ only in case are one agent, as on the sessions page.
 func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
-	f := withTraffic(t)
+	f := newTrafficFixture(t)
 	x := readTraffic(t, f, "")
 	cost, seconds := 0.0, 150.0 // seconds: the mean of 60, 120, 180 and 240
 	var list store.SessionList
@@ -139,7 +139,7 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 
 // Links keep the page's filters, but not a text search.
 func TestTrafficLinksListCountedSessions(t *testing.T) {
-	f := withTraffic(t)
+	f := newTrafficFixture(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
 		root, err := html.Parse(strings.NewReader(get(t, f, target, http.StatusOK)))
 		if err != nil {

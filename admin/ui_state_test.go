@@ -13,7 +13,7 @@ import (
 // The server reads a lesson's changed file with a delay. If the file is unchanged after five seconds, the queue shows
 // the lesson again.
 func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
-	f, _, _ := withLessons(t, nil)
+	f, _, _ := newLessonFixture(t, nil)
 	cookie, csrf := f.logIn(t)
 	shownCandidates := func() (ids string) {
 		page := body(t, f.do(t, "GET", "/queue", bearer(token)))

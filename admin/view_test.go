@@ -113,7 +113,7 @@ func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 
 // If a lesson lowers the reward as advice, precept turns it into a caution, which has a separate arm and row.
 func TestCautionIsShownWithBothArms(t *testing.T) {
-	f, _, _ := withLessons(t, nil)
+	f, _, _ := newLessonFixture(t, nil)
 	rows := f.reports.report.Lessons
 	rows[2].Arm, rows[2].Caution = "helpful@1.caution", true
 	rows[3] = report.Row{

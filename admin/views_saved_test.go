@@ -99,7 +99,7 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	}
 }
 
-func TestInvalidViewsAndViewsBeyondMaximumAreRefused(t *testing.T) {
+func TestInvalidViewIsNotSaved(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
 	for i := range maxViews - 1 {

@@ -101,7 +101,7 @@ func TestLaunchSetsOpencodeProviders(t *testing.T) {
 		Provider map[string]struct{ Options struct{ BaseURL string } }
 	}
 	if err := json.Unmarshal([]byte(p.env["OPENCODE_CONFIG_CONTENT"]), &got); err != nil {
-		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
+		t.Fatalf("OPENCODE_CONFIG_CONTENT=%s: %v", p.env["OPENCODE_CONFIG_CONTENT"], err)
 	}
 	if got.Provider["my.own"].Options.BaseURL != upstreamURL+"/v1" || got.Provider["openai"].Options.BaseURL != agentURL+"/v1" || len(got.Provider) != 3 {
 		t.Errorf("got providers %+v, want three, with base URL %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")

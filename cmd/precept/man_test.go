@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// tools/release.sh runs this test, and packs the pages that the test writes into the directory PRECEPT_MAN.
+// The pages must be the same in every run. tools/release.sh runs this test with the directory PRECEPT_MAN, and packs
+// the pages written there.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)

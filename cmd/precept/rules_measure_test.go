@@ -38,11 +38,11 @@ func TestRegisterDisplacesOnlySectionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
-	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Reason, "/shop/CLAUDE.md") {
-		t.Errorf("another file with the same name: got %+v, want the section skipped, with the first file's path", a)
+	if result := register("/other/CLAUDE.md", edited, 0); len(result.Registered) != 0 || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, "/shop/CLAUDE.md") {
+		t.Errorf("another file with the same name: got %+v, want the section skipped, with the first file's path", result)
 	}
-	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
-		t.Errorf("edited file: got %+v, want the edited section registered and the earlier one displaced", a)
+	if result := register("/shop/CLAUDE.md", edited, 0); len(result.Registered) != 1 || len(result.Displaced) != 1 || result.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
+		t.Errorf("edited file: got %+v, want the edited section registered and the earlier one displaced", result)
 	}
 }
 
@@ -56,11 +56,11 @@ func TestMeasuringFinishedSectionRequiresPicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Reason, "--picks") {
-		t.Errorf("second measurement without --picks: got %+v, want the section skipped, with --picks in the reason", a)
+	if result := register("/shop/CLAUDE.md", measuredFile, 0); len(result.Registered) != 0 || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, "--picks") {
+		t.Errorf("second measurement without --picks: got %+v, want the section skipped, with --picks in the reason", result)
 	}
-	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
-		t.Errorf("second measurement with --picks: got %+v, want one registered section", a)
+	if result := register("/shop/CLAUDE.md", measuredFile, 500); len(result.Registered) != 1 {
+		t.Errorf("second measurement with --picks: got %+v, want one registered section", result)
 	}
 }
 

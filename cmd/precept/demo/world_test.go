@@ -120,7 +120,7 @@ func TestRawSuccessRatesMislead(t *testing.T) {
 		// Because of this gap, comparing a lesson's sessions with all sessions is biased.
 		gap := s.without/s.tickets - without
 		if l.difficultyWeight > 0 && gap > -.02 || l.difficultyWeight < 0 && gap < .02 || l.difficultyWeight == 0 && math.Abs(gap) > .01 {
-			t.Errorf("%s, difficulty weight %[3]v: success rate without lessons on matching tickets less the rate on all tickets = %+.3[2]f, want below -0.02 for a positive weight, above 0.02 for a negative one, else within 0.01", l.Slug, gap, l.difficultyWeight)
+			t.Errorf("%s, difficulty weight %v: success rate without lessons on matching tickets less the rate on all tickets = %+.3f, want below -0.02 for a positive weight, above 0.02 for a negative one, else within 0.01", l.Slug, l.difficultyWeight, gap)
 		}
 	}
 	rate := func(slug string) float64 { s := byLesson[w.bySlug[slug]]; return s.with / s.tickets }

@@ -229,7 +229,7 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 
 // A process is killed before or after each of its writes, and another process continues. The lake lacks only the
 // samples that were deleted in between.
-func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
+func TestCrashExportsEachSampleOnce(t *testing.T) {
 	t.Parallel()
 	for _, afterWrite := range []bool{false, true} {
 		for writes := 0; ; writes++ {
@@ -495,7 +495,7 @@ func (s *pausedStorage) wait() {
 }
 
 // While the first process is paused before a write, a second process gets the lease and exports.
-func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
+func TestPausedProcessExportsEachSampleOnce(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
 		m, out := newStoreWithSamples(), memoryStorage{}
