@@ -35,32 +35,32 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 func TestHoldoutProveEndsAtConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
-		what   string
+		name   string
 		picks  int
 		effect float64
 		eps    float64
 		want   bool
 	}{
-		{"helps", 2000, 0.2, 0.2, true},
-		{"harms", 2000, -0.2, 0.2, false},
-		{"helps, not yet proven", 200, 0.1, 0.2, false},
-		{"too few picks", 40, 0.5, 0.5, false},
-		{"no effect, narrow interval", 30_000, 0, 0.5, true},
-		{"no effect, wide interval", 3000, 0, 0.5, false},
+		{name: "helps", picks: 2000, effect: 0.2, eps: 0.2, want: true},
+		{name: "harms", picks: 2000, effect: -0.2, eps: 0.2},
+		{name: "helps, not yet proven", picks: 200, effect: 0.1, eps: 0.2},
+		{name: "too few picks", picks: 40, effect: 0.5, eps: 0.5},
+		{name: "no effect, narrow interval", picks: 30_000, eps: 0.5, want: true},
+		{name: "no effect, wide interval", picks: 3000, eps: 0.5},
 	} {
 		c := newMeasuredChooser(tc.picks, tc.effect, tc.eps)
 		c.RaiseMaxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
-			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.what, got.Concluded, eps, tc.want)
+			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.name, got.Concluded, eps, tc.want)
 		}
 		// A replica computes the maxima from the sums. A clone copies the maxima.
 		if again := newMeasuredChooser(tc.picks, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
-			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
+			t.Errorf("%s, replica: Concluded = %v, want %v", tc.name, !tc.want, tc.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != tc.want {
-			t.Errorf("%s, clone: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
+			t.Errorf("%s, clone: Concluded = %v, want %v", tc.name, !tc.want, tc.want)
 		}
 	}
 }

@@ -53,10 +53,10 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 		injected, withheld, unpicked, mean float64
 		want                               bool
 	}{
-		{160, 39, 900, -0.001, false},
-		{160, 40, 0, -0.001, true},
-		{160, 40, 0, 0.001, false},
-		{20, 5, 900, -0.02, true},
+		{injected: 160, withheld: 39, unpicked: 900, mean: -0.001},
+		{injected: 160, withheld: 40, mean: -0.001, want: true},
+		{injected: 160, withheld: 40, mean: 0.001},
+		{injected: 20, withheld: 5, unpicked: 900, mean: -0.02, want: true},
 	} {
 		e := armSums{n1: tc.injected, n0: tc.withheld, nu: tc.unpicked}
 		low, high := -1.0, 1.0
@@ -259,7 +259,19 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 		injected      int
 		better, worse float64
 		caution       bool
-	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
+	}{
+		{injected: 1, worse: 0.5},
+		{injected: 3, worse: 1.5},
+		{injected: 8, worse: 4},
+		{injected: 15, worse: 7.5},
+		{injected: 30, worse: 15, caution: true},
+		{injected: 100, better: 24, worse: 26},
+		{injected: 100, better: 20, worse: 30},
+		{injected: 100, better: 15, worse: 40, caution: true},
+		{injected: 100, better: 40, worse: 15},
+		{},
+		{injected: -1, worse: 5},
+	} {
 		b, w := evidence(tc.injected, tc.better, tc.worse)
 		if (w > b) != tc.caution {
 			t.Errorf("%+v: CautionEvidence = %v, %v, want worse > better: %v", tc, b, w, tc.caution)

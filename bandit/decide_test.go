@@ -378,10 +378,10 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	base := (65 + 5.0) / (90 + 10)
 	matchEffects := -0.1 + 0.05 + 0.02
 	want := map[string]float64{"a": base + matchEffects + 0.1 + 0.04, "b": base + matchEffects - 0.05 + 0.06}
-	checkPick := func(p trial.Pick, off, own float64) {
+	checkPick := func(p trial.Pick, offset, matchEffect float64) {
 		t.Helper()
-		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Offset-off) > 2e-6 || math.Abs(p.Centre-centre) > 2e-6 {
-			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Offset, p.Centre, off, centre)
+		if centre := min(max(offset+matchEffect, 0.05), 0.95); math.Abs(p.Offset-offset) > 2e-6 || math.Abs(p.Centre-centre) > 2e-6 {
+			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Offset, p.Centre, offset, centre)
 		}
 	}
 	checkPick(ps[0], want["a"], -0.1)

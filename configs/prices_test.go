@@ -14,15 +14,15 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		want                  price.Price
 		known                 bool
 	}{
-		"built-in model":                   {"", "gpt-5", "USD", price.Price{Input: 1.25, Cached: 0.125, Output: 10}, true},
-		"unknown model":                    {"", "own", "USD", price.Price{}, false},
-		"price in another currency":        {"admin: {currency: EUR}", "gpt-5", "EUR", price.Price{}, false},
-		"listed model":                     {ownPrices, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
-		"listed model with a cached price": {ownPrices, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
-		"model that is not listed":         {ownPrices, "claude-sonnet-4-5", "", price.Price{}, false},
-		"listed model without output":      {"prices: [{model: own, input: 4}]", "own", "", price.Price{Input: 4, Cached: 4, NoOutput: true}, true},
-		"flat price":                       {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
-		"flat price for unlisted models":   {ownPrices + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
+		"built-in model":                   {model: "gpt-5", currency: "USD", want: price.Price{Input: 1.25, Cached: 0.125, Output: 10}, known: true},
+		"unknown model":                    {model: "own", currency: "USD"},
+		"price in another currency":        {file: "admin: {currency: EUR}", model: "gpt-5", currency: "EUR"},
+		"listed model":                     {file: ownPrices, model: "gpt-5-mini", want: price.Price{Input: 2, Cached: 2, Output: 9}, known: true},
+		"listed model with a cached price": {file: ownPrices, model: "own", want: price.Price{Input: 4, Cached: 1, Output: 8}, known: true},
+		"model that is not listed":         {file: ownPrices, model: "claude-sonnet-4-5"},
+		"listed model without output":      {file: "prices: [{model: own, input: 4}]", model: "own", want: price.Price{Input: 4, Cached: 4, NoOutput: true}, known: true},
+		"flat price":                       {file: "admin: {price_input: 3, price_cached: 1}", model: "gpt-5", want: price.Price{Input: 3, Cached: 1, NoOutput: true}, known: true},
+		"flat price for unlisted models":   {file: ownPrices + "admin: {price_input: 3}", model: "claude", want: price.Price{Input: 3, Cached: 3, NoOutput: true}, known: true},
 	} {
 		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(tc.file)})
 		if err != nil {

@@ -189,16 +189,16 @@ func TestAnswerTokensAreCounted(t *testing.T) {
 		body, fails   string
 		input, output int64 // 0 means estimated
 	}{
-		"reported":              {completion("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
-		"not reported":          {completion("stop", "", "", 0), "", 0, 4},
-		"partly reported":       {completion("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
-		"implausibly high":      {completion("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
-		"at the length limit":   {completion("stop", "", "", 1<<20-size), "", 0, 4},
-		"too long":              {completion("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},
-		"truncated":             {completion("length", "", "", 0), "truncated (length)", 0, 0},
-		"truncated by a filter": {completion("content_filter", "", "", 0), "truncated (content_filter)", 0, 0},
-		"refusal with content":  {completion("stop", "I will not", "", 0), "refused", 0, 0},
-		"no choices":            {`{"choices":[]}`, "no choices", 0, 0},
+		"reported":              {body: completion("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), input: 7, output: 3},
+		"not reported":          {body: completion("stop", "", "", 0), output: 4},
+		"partly reported":       {body: completion("stop", "", `"prompt_tokens":7`, 0), input: 7, output: 4},
+		"implausibly high":      {body: completion("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), input: 1 << 32, output: 3},
+		"at the length limit":   {body: completion("stop", "", "", 1<<20-size), output: 4},
+		"too long":              {body: completion("stop", "", "", 1<<20-size+1), fails: "longer than 1048576 bytes"},
+		"truncated":             {body: completion("length", "", "", 0), fails: "truncated (length)"},
+		"truncated by a filter": {body: completion("content_filter", "", "", 0), fails: "truncated (content_filter)"},
+		"refusal with content":  {body: completion("stop", "I will not", "", 0), fails: "refused"},
+		"no choices":            {body: `{"choices":[]}`, fails: "no choices"},
 	} {
 		s := &fakeTransport{replies: []reply{{200, "", tc.body}}}
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)

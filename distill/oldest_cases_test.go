@@ -31,7 +31,7 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 
 	var kept []string
 	if err := f.store.EachNote(t.Context(), "default", "case|", func(key string, data []byte) error {
-		if data != nil { // deletes a note
+		if data != nil { // nil: the note was deleted
 			kept = append(kept, strings.TrimPrefix(key, "case|tool|"))
 		}
 		return nil

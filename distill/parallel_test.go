@@ -10,7 +10,7 @@ import (
 	"precept/distill"
 )
 
-// Up to four requests are open, and the second answer may arrive before the first.
+// The parallel run has up to four open requests, and gets the second answer before the first.
 func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		f := newFixture(t)
@@ -32,7 +32,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			<-all // when the maximum is open
+			<-all // as many requests are open as allowed
 			number := a.User[strings.Index(a.User, "number ")+7:]
 			switch {
 			case strings.HasPrefix(number, "1\n"):

@@ -73,16 +73,16 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 		name, outcome, lessons, want string
 		failed                       int
 	}{
-		{"four drafts", "failure", four, "dry-the-second fold-the-third wash-the-first", 0},
-		{"unresolved session", "unresolved", four, "wash-the-first", 0},
-		{"impossible task", "impossible", four, "", 0},
-		{"skipped session", "skip", four, "", 0},
-		{"unknown outcome", "splendid", four, "", 1},
-		{"no title", "success", list(strings.Replace(one("X y."), "X y.", "", 1)), "", 0},
-		{"title without letters", "success", list(one("12 34")), "", 0},
-		{"no trigger", "success", list(`{"title":"Do it.","applies_when":"now","advice":["Do it."],"error_patterns":[],"keywords":["",  "ab"]}`), "", 0},
-		{"no condition", "success", list(`{"title":"Do it.","applies_when":" ","advice":["Do it."],"error_patterns":["no such bench"],"keywords":[]}`), "", 0},
-		{"no list", "success", `{}`, "", 0},
+		{name: "four drafts", outcome: "failure", lessons: four, want: "dry-the-second fold-the-third wash-the-first"},
+		{name: "unresolved session", outcome: "unresolved", lessons: four, want: "wash-the-first"},
+		{name: "impossible task", outcome: "impossible", lessons: four},
+		{name: "skipped session", outcome: "skip", lessons: four},
+		{name: "unknown outcome", outcome: "splendid", lessons: four, failed: 1},
+		{name: "no title", outcome: "success", lessons: list(strings.Replace(one("X y."), "X y.", "", 1))},
+		{name: "title without letters", outcome: "success", lessons: list(one("12 34"))},
+		{name: "no trigger", outcome: "success", lessons: list(`{"title":"Do it.","applies_when":"now","advice":["Do it."],"error_patterns":[],"keywords":["",  "ab"]}`)},
+		{name: "no condition", outcome: "success", lessons: list(`{"title":"Do it.","applies_when":" ","advice":["Do it."],"error_patterns":["no such bench"],"keywords":[]}`)},
+		{name: "no list", outcome: "success", lessons: `{}`},
 	} {
 		f := newFixture(t)
 		storeSessionWithBlock(f)

@@ -20,212 +20,211 @@ type ruleCase struct {
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
 	for name, c := range map[string]ruleCase{
 		"parameter in a different form": {
-			[]event{
+			events: []event{
 				user("Which hotels are in Ghent?"),
 				call("find_hotels", `{"city":"Ghent","stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 				call("find_hotels", `{"city":"Ghent","stars":"4"}`, `{"hotels":["Marriott"]}`),
 			},
-			"give-stars-as-a-whole-number-to-find-hotels",
-			[]string{"`stars`", "a whole number"},
-			`{"error":"stars must be an integer: three"}`,
+			slug:     "give-stars-as-a-whole-number-to-find-hotels",
+			contains: []string{"`stars`", "a whole number"},
+			matches:  `{"error":"stars must be an integer: three"}`,
 		},
 		"different tool for the same purpose": {
-			[]event{
+			events: []event{
 				user("Exchange order W77812."),
 				call("exchange_shipped_items", `{"order_id":"W77812","item":"88213"}`, "Error: non-shipped order cannot be exchanged"),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, `{"status":"pending (modified)"}`),
 			},
-			"use-modify-pending-items-when-exchange-shipped-items-fails",
-			[]string{"`modify_pending_items`"},
-			"Error: non-shipped order cannot be exchanged",
+			slug:     "use-modify-pending-items-when-exchange-shipped-items-fails",
+			contains: []string{"`modify_pending_items`"},
+			matches:  "Error: non-shipped order cannot be exchanged",
 		},
 		"value out of bounds": {
-			[]event{
+			events: []event{
 				user("Find what was said of rows."),
 				call("search_messages", `{"query":"rows","limit":500}`, "Error: limit must be between 1 and 100"),
 				call("search_messages", `{"query":"rows","limit":100}`, "17 messages"),
 			},
-			"keep-limit-of-search-messages-within-its-bounds",
-			[]string{"`limit`", "in the range"},
-			"Error: limit must be between 1 and 50",
+			slug:     "keep-limit-of-search-messages-within-its-bounds",
+			contains: []string{"`limit`", "in the range"},
+			matches:  "Error: limit must be between 1 and 50",
 		},
 		"two missing parameters, one named in the error": {
-			[]event{
+			events: []event{
 				user("Open an issue."),
 				call("create_issue", `{"title":"W77812"}`, `MCP error -32602: Invalid arguments for tool create_issue: [{"path":["owner"],"message":"Required"}]`),
 				call("create_issue", `{"title":"W77812","owner":"marlo","repo":"tern"}`, `{"number":12}`),
 			},
-			"give-owner-and-repo-to-create-issue",
-			[]string{"`owner` and `repo`"},
-			`MCP error -32602: Invalid arguments for tool create_issue: [{"path":["repo"],"message":"Required"}]`,
+			slug:     "give-owner-and-repo-to-create-issue",
+			contains: []string{"`owner` and `repo`"},
+			matches:  `MCP error -32602: Invalid arguments for tool create_issue: [{"path":["repo"],"message":"Required"}]`,
 		},
 		"two missing parameters, none named in the error": {
-			[]event{
+			events: []event{
 				user("Open an issue."),
 				call("create_issue", `{"title":"W77812"}`, `MCP error -32602: Invalid arguments for tool create_issue: [{"path":["ownership"],"message":"Required"}]`),
 				call("create_issue", `{"title":"W77812","owner":"marlo","rep":"tern"}`, `{"number":12}`),
-			}, "", nil, "",
+			},
 		},
 		"new value part from a lookup": {
-			[]event{
+			events: []event{
 				user("Read the notes."),
 				call("read_file", `{"path":"/home/marlo/notes.md"}`, "Error: Access denied - path outside allowed directories: /home/marlo/notes.md not in /srv/w77812"),
 				call("list_allowed_directories", `{}`, "/srv/w77812"),
 				call("read_file", `{"path":"/srv/w77812/notes.md"}`, "# Notes"),
 			},
-			"look-up-with-list-allowed-directories-what-goes-into-path-of-read-file",
-			[]string{"`path`", "`list_allowed_directories`"},
-			"Error: Access denied - path outside allowed directories: /tmp/x not in /srv/y",
+			slug:     "look-up-with-list-allowed-directories-what-goes-into-path-of-read-file",
+			contains: []string{"`path`", "`list_allowed_directories`"},
+			matches:  "Error: Access denied - path outside allowed directories: /tmp/x not in /srv/y",
 		},
 		"lookup that contains the new part by chance": {
-			[]event{
+			events: []event{
 				user("Read the notes."),
 				call("read_file", `{"path":"/home/marlo/notes.md"}`, "Error: Access denied - path outside allowed directories: /home/marlo/notes.md not in /srv/w77812"),
 				call("list_people", `{}`, "marlo, srv"),
 				call("read_file", `{"path":"/srv/w77812/notes.md"}`, "# Notes"),
-			}, "", nil, "",
+			},
 		},
 		"program started by a runner": {
-			[]event{
+			events: []event{
 				user("Test it."),
 				call("bash", `{"command":"pytest -q w77812"}`, "bash: pytest: command not found\n[exit code: 127]"),
 				call("bash", `{"command":"poetry run pytest -q w77812"}`, "12 passed"),
 			},
-			"use-poetry-run-pytest-instead-of-pytest",
-			[]string{"`poetry run pytest`"},
-			"bash: pytest: command not found",
+			slug:     "use-poetry-run-pytest-instead-of-pytest",
+			contains: []string{"`poetry run pytest`"},
+			matches:  "bash: pytest: command not found",
 		},
 		"runner with different arguments": {
-			[]event{
+			events: []event{
 				user("Test it."),
 				call("bash", `{"command":"pytest -q w77812"}`, "bash: pytest: command not found\n[exit code: 127]"),
 				call("bash", `{"command":"poetry run pytest -q other"}`, "12 passed"),
-			}, "", nil, "",
+			},
 		},
 		"public package": {
-			[]event{
+			events: []event{
 				user("Draw it."),
 				call("bash", `{"command":"dot -Tpng a.dot"}`, "graph: the layout engine is missing, nothing was written\n[exit code: 1]"),
 				call("bash", `{"command":"make graph"}`, "make: the layout engine is missing, nothing was written\n[exit code: 2]"),
 				call("bash", `{"command":"apt-get install -y graphviz"}`, "Setting up graphviz"),
 				call("bash", `{"command":"make graph"}`, "done"),
 			},
-			"install-with-apt-get-install-graphviz-for-make",
-			[]string{"`apt-get install graphviz`"},
-			"make: the layout engine is missing, nothing was written",
+			slug:     "install-with-apt-get-install-graphviz-for-make",
+			contains: []string{"`apt-get install graphviz`"},
+			matches:  "make: the layout engine is missing, nothing was written",
 		},
 		"private package": {
-			[]event{
+			events: []event{
 				user("Draw it."),
 				call("bash", `{"command":"make graph"}`, "make: the layout engine is missing, nothing was written\n[exit code: 2]"),
 				call("bash", `{"command":"apt-get install -y graphviz w77812-engine"}`, "Setting up w77812-engine"),
 				call("bash", `{"command":"make graph"}`, "done"),
 			},
-			"install-with-apt-get-install-for-make",
-			[]string{"`apt-get install`"},
-			"make: the layout engine is missing, nothing was written",
+			slug:     "install-with-apt-get-install-for-make",
+			contains: []string{"`apt-get install`"},
+			matches:  "make: the layout engine is missing, nothing was written",
 		},
 		"cancellation instead of a change": {
-			[]event{
+			events: []event{
 				user("Change order W77812."),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, "Error: item not found or not available"),
 				call("cancel_pending_items", `{"order_id":"W77812"}`, `{"status":"cancelled"}`),
-			}, "", nil, "",
+			},
 		},
 		"weekday instead of a date": {
-			[]event{
+			events: []event{
 				user("Book the room for Thursday."),
 				call("reserve_room", `{"room":"R-20931","day":"Thursday"}`, `{"error":"day must be an ISO date"}`),
 				call("reserve_room", `{"room":"R-20931","day":"2031-05-08"}`, `{"ok":true}`),
 			},
-			"give-day-as-a-date-in-the-form-yyyy-mm-dd-to-reserve-room",
-			[]string{"`day`", "YYYY-MM-DD"},
-			`{"error":"day must be an ISO date"}`,
+			slug:     "give-day-as-a-date-in-the-form-yyyy-mm-dd-to-reserve-room",
+			contains: []string{"`day`", "YYYY-MM-DD"},
+			matches:  `{"error":"day must be an ISO date"}`,
 		},
 		"two missing parameters, both named in the error": {
-			[]event{
+			events: []event{
 				user("Summarise the log."),
 				call("read_log", `{"path":"/var/log/W77812.log"}`, "Error: File is too large. Use offset and limit parameters to read portions."),
 				call("read_log", `{"path":"/var/log/W77812.log","offset":1,"limit":200}`, "line one"),
 			},
-			"give-limit-and-offset-to-read-log",
-			[]string{"`limit` and `offset`"},
-			"Error: File is too large.",
+			slug:     "give-limit-and-offset-to-read-log",
+			contains: []string{"`limit` and `offset`"},
+			matches:  "Error: File is too large.",
 		},
 		"one-word error": {
-			[]event{
+			events: []event{
 				user("Tell the channel."),
 				call("post_message", `{"channel":"deploys","text":"done"}`, `{"ok":false,"error":"channel_not_found"}`),
 				call("list_channels", `{}`, `{"channels":[{"id":"C04W77812","name":"deploys"}]}`),
 				call("post_message", `{"channel":"C04W77812","text":"done"}`, `{"ok":true}`),
 			},
-			"take-channel-from-list-channels-before-post-message",
-			[]string{"`channel`", "`list_channels`"},
-			`{"ok":false,"error":"channel_not_found"}`,
+			slug:     "take-channel-from-list-channels-before-post-message",
+			contains: []string{"`channel`", "`list_channels`"},
+			matches:  `{"ok":false,"error":"channel_not_found"}`,
 		},
 		"value from a lookup": {
-			[]event{
+			events: []event{
 				user("Pay for it."),
 				call("pay_invoice", `{"invoice":"I-20931","method":"visa"}`, "Error: payment method not found"),
 				call("get_customer", `{"name":"Ada Byron"}`, `{"methods":["card_55812"]}`),
 				call("pay_invoice", `{"invoice":"I-20931","method":"card_55812"}`, `{"paid":true}`),
 			},
-			"take-method-from-get-customer-before-pay-invoice",
-			[]string{"`get_customer`"},
-			"Error: payment method not found",
+			slug:     "take-method-from-get-customer-before-pay-invoice",
+			contains: []string{"`get_customer`"},
+			matches:  "Error: payment method not found",
 		},
 		"missing module": {
-			[]event{
+			events: []event{
 				user("Plot it."),
 				call("bash", `{"command":"python plot.py"}`, "Traceback (most recent call last):\n  File \"plot.py\", line 1, in <module>\n    import seaborn\nModuleNotFoundError: No module named 'seaborn'"),
 				call("bash", `{"command":"pip install seaborn"}`, "Successfully installed seaborn-0.13.2"),
 				call("bash", `{"command":"python plot.py"}`, "done"),
 			},
-			"install-a-missing-python-module-first",
-			[]string{"ModuleNotFoundError"},
-			"ModuleNotFoundError: No module named 'polars'",
+			slug:     "install-a-missing-python-module-first",
+			contains: []string{"ModuleNotFoundError"},
+			matches:  "ModuleNotFoundError: No module named 'polars'",
 		},
 		"different program": {
-			[]event{
+			events: []event{
 				user("Run the server."),
 				call("bash", `{"command":"python manage.py runserver"}`, "bash: python: command not found"),
 				call("bash", `{"command":"python3 manage.py runserver"}`, "Starting development server"),
 			},
-			"use-python3-instead-of-python",
-			[]string{"`python3`"},
-			"bash: python: command not found",
+			slug:     "use-python3-instead-of-python",
+			contains: []string{"`python3`"},
+			matches:  "bash: python: command not found",
 		},
 		"additional option": {
-			[]event{
+			events: []event{
 				user("Find the digits."),
 				call("bash", `{"command":"grep -n '\\d+' notes.txt"}`, "grep: invalid option in pattern\n[exit code: 2]"),
 				call("bash", `{"command":"grep -n -P '\\d+' notes.txt"}`, "3: 42"),
 			},
-			"run-grep-with-p",
-			[]string{"`-P`"},
-			"grep: invalid option in pattern",
+			slug:     "run-grep-with-p",
+			contains: []string{"`-P`"},
+			matches:  "grep: invalid option in pattern",
 		},
 		"correction by the user": {
-			[]event{
+			events: []event{
 				user("Add the left-pad package."),
 				call("bash", `{"command":"npm install left-pad"}`, "added 1 package"),
 				agent("I installed it with npm."),
 				user("No, that's wrong, use pnpm, not npm."),
 				call("bash", `{"command":"pnpm install left-pad"}`, "done"),
 			},
-			"use-pnpm-instead-of-npm",
-			[]string{"`pnpm`"},
-			"",
+			slug:     "use-pnpm-instead-of-npm",
+			contains: []string{"`pnpm`"},
 		},
 		"same call succeeds later": {
-			[]event{
+			events: []event{
 				user("Is the service up?"),
 				call("bash", `{"command":"curl -s localhost:9000/health"}`, "curl: (7) Failed to connect to localhost port 9000: Connection refused\n[exit code: 7]"),
 				call("bash", `{"command":"curl -s localhost:9000/health"}`, "ok"),
-			}, "", nil, "",
+			},
 		},
 		"single unexplained failure": {
-			[]event{user("Do it."), call("frobnicate", `{"x":1}`, "Error: frobnication of the Wibble account failed")}, "", nil, "",
+			events: []event{user("Do it."), call("frobnicate", `{"x":1}`, "Error: frobnication of the Wibble account failed")},
 		},
 	} {
 		t.Run(name, c.check)

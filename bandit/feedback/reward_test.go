@@ -62,12 +62,12 @@ func drawEntries(t *rapid.T) []feedback.Entry {
 
 func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		es := drawEntries(t)
+		entries := drawEntries(t)
 		tiers := rapid.SampledFrom([][]int{nil, {1, 2, 3}, {2, 3}, {3, 1}}).Draw(t, "tiers")
-		want := feedback.Reward(es, tiers)
-		shuffled := rapid.Permutation(es).Draw(t, "shuffled")
-		if len(es) > 0 {
-			shuffled = append(shuffled, rapid.SliceOf(rapid.SampledFrom(es)).Draw(t, "again")...)
+		want := feedback.Reward(entries, tiers)
+		shuffled := rapid.Permutation(entries).Draw(t, "shuffled")
+		if len(entries) > 0 {
+			shuffled = append(shuffled, rapid.SliceOf(rapid.SampledFrom(entries)).Draw(t, "again")...)
 		}
 		got := feedback.Reward(shuffled, tiers)
 		if got.OK != want.OK || got.Tier != want.Tier || math.Float64bits(got.Reward) != math.Float64bits(want.Reward) {
@@ -82,9 +82,9 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 // A score of 1 by a new rater in the highest tier does not lower a reward in that tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		es := drawEntries(t)
+		entries := drawEntries(t)
 		one := feedback.Entry{ID: "new", At: atSecond(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
-		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
+		before, after := feedback.Reward(entries, nil), feedback.Reward(append(entries, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
 			t.Fatalf("Reward with a user entry = %+v, want tier %d", after, feedback.TierUser)
 		}
@@ -96,13 +96,13 @@ func TestRewardIncludesNewRater(t *testing.T) {
 
 // Reward iterates over maps, and a floating-point sum depends on the order. Entries without a tier are ignored.
 func TestRewardIsDeterministic(t *testing.T) {
-	var es []feedback.Entry
+	var entries []feedback.Entry
 	for i := range 12 {
-		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
+		entries = append(entries, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
 	}
-	want := feedback.Reward(es, nil)
+	want := feedback.Reward(entries, nil)
 	for range 100 {
-		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
+		if got := feedback.Reward(entries, nil); got != want || got.Tier != 2 {
 			t.Fatalf("repeated call = %+v, want %+v in tier 2", got, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 
 // Only the highest counted tier decides.
 func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
-	es := []feedback.Entry{
+	entries := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
 		{ID: "new", At: atSecond(2), Tier: 2, Rater: "ann"},
 		{ID: "bob", At: atSecond(1), Tier: 2, Rater: "bob"},
@@ -118,7 +118,7 @@ func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
 		{ID: "nothing", At: atSecond(9)},
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
-		if got := fmt.Sprint(feedback.DecisiveIDs(es, tiers)); got != want {
+		if got := fmt.Sprint(feedback.DecisiveIDs(entries, tiers)); got != want {
 			t.Errorf("tiers %v: DecisiveIDs = %s, want %s", tiers, got, want)
 		}
 	}

@@ -93,7 +93,11 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 // The guide says that 10 points need about 1,100 picks with holdout 0.2. 5 points need about 4,500 at 0.2, and about
 // 2,900 at 0.5.
 func TestPicksForWidthMatchesGuide(t *testing.T) {
-	for _, tc := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
+	for _, tc := range []struct{ target, eps, lo, hi float64 }{
+		{target: 0.10, eps: 0.2, lo: 800, hi: 1600},
+		{target: 0.05, eps: 0.2, lo: 3800, hi: 6500},
+		{target: 0.05, eps: 0.5, lo: 2200, hi: 4000},
+	} {
 		n := picksForWidth(tc.target, 0.2*trial.VarianceFactor(tc.eps))
 		if n < tc.lo || n > tc.hi {
 			t.Errorf("%+v: picksForWidth = %v, want %v to %v", tc, n, tc.lo, tc.hi)

@@ -44,10 +44,10 @@ func TestRowNamesVerdictModels(t *testing.T) {
 		picksB   int
 		text     string
 	}{
-		{"proven on one model", true, 400, 12, "proven on model-a, open on model-b"},
-		{"proven on both models", true, 400, 200, "proven on model-a, model-b"},
-		{"proven outcome", false, 400, 12, "proven on model-a, open on model-b"},
-		{"no finding", true, 20, 2, ""},
+		{name: "proven on one model", rewarded: true, picksA: 400, picksB: 12, text: "proven on model-a, open on model-b"},
+		{name: "proven on both models", rewarded: true, picksA: 400, picksB: 200, text: "proven on model-a, model-b"},
+		{name: "proven outcome", picksA: 400, picksB: 12, text: "proven on model-a, open on model-b"},
+		{name: "no finding", rewarded: true, picksA: 20, picksB: 2},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 		c := trial.NewCounters()

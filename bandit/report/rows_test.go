@@ -21,21 +21,21 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		return a
 	}
 	for name, tc := range map[string]struct {
-		a       armSessions
-		others  int // rewarded sessions with other lessons
-		epsilon float64
-		want    []string
+		sessions armSessions
+		others   int // rewarded sessions with other lessons
+		epsilon  float64
+		want     []string
 	}{
-		"all picks rewarded":      {usual, 0, 0.45, []string{"more traffic"}},
-		"74% rewarded":            {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of picks have a reward", "more traffic"}},
-		"75% rewarded":            {withoutRewards(132, 33), 0, 0.45, []string{"more traffic"}},
-		"picked in 5%":            {usual, 9500, 0.45, []string{"more traffic"}},
-		"picked in just below 5%": {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of sessions"}},
-		"picked in 1%":            {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of sessions"}},
-		"small holdout":           {armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"all picks rewarded":      {sessions: usual, epsilon: 0.45, want: []string{"more traffic"}},
+		"74% rewarded":            {sessions: withoutRewards(134, 33), epsilon: 0.45, want: []string{"more feedback: 74% of picks have a reward", "more traffic"}},
+		"75% rewarded":            {sessions: withoutRewards(132, 33), epsilon: 0.45, want: []string{"more traffic"}},
+		"picked in 5%":            {sessions: usual, others: 9500, epsilon: 0.45, want: []string{"more traffic"}},
+		"picked in just below 5%": {sessions: usual, others: 9600, epsilon: 0.45, want: []string{"wider triggers: the lesson is picked in 5.0% of sessions"}},
+		"picked in 1%":            {sessions: usual, others: 49_500, epsilon: 0.45, want: []string{"wider triggers: the lesson is picked in 1.0% of sessions"}},
+		"small holdout":           {sessions: armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}, epsilon: 0.05, want: []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
-		addArmSessions(counters, "a", tc.a)
+		addArmSessions(counters, "a", tc.sessions)
 		if tc.others > 0 {
 			addArmSessions(counters, "others", armSessions{epsilon: 0.5, injected: tc.others / 2, withheld: tc.others / 2, injectedRate: 0.5, withheldRate: 0.5})
 		}

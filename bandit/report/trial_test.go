@@ -37,21 +37,22 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	var listed []report.Lesson
 	for _, tc := range []struct {
 		slug                string
-		n, with, without    int // sessions in each arm, and successes
+		sessions            int // per arm
+		with, without       int // successes
 		picks               int64
 		trial               string
 		verdict, evaluation report.Verdict
 		shown               bool // the report shows the effect
 	}{
-		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
-		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
-		{"no-effect", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
-		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick before the planned end
-		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
-		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
+		{slug: "helps", sessions: 200, with: 130, without: 100, picks: 400, trial: "ended", verdict: report.TrialHelps, evaluation: report.TrialHelps, shown: true},
+		{slug: "harms", sessions: 200, with: 100, without: 130, picks: 400, trial: "ended", verdict: report.TrialHarms, evaluation: report.TrialHarms, shown: true},
+		{slug: "no-effect", sessions: 200, with: 103, without: 100, picks: 400, trial: "ended", verdict: report.Unproven, evaluation: report.Unproven, shown: true},
+		{slug: "early", sessions: 200, with: 130, without: 100, picks: 401, trial: "running", verdict: report.Unproven, shown: true}, // one pick before the planned end
+		{slug: "young", sessions: 20, with: 20, picks: 400, trial: "running", verdict: report.Unproven},
+		{slug: "begun", picks: 400, trial: "running", verdict: report.Unproven},
 	} {
 		arm := trial.Arm(tc.slug + "@0123456789ab")
-		addTrialSessions(c, arm, name(tc.picks), tc.n, tc.with, tc.without)
+		addTrialSessions(c, arm, name(tc.picks), tc.sessions, tc.with, tc.without)
 		listed = append(listed, report.Lesson{Slug: tc.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(tc.picks)})
 		r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {

@@ -265,10 +265,10 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 		refused, cutRefused, measuredRules bool
 		want                               [4]float64 // lesson, cut section, kept section, all lessons
 	}{
-		{"no refusal", false, false, true, [4]float64{}},
-		{"cut refused", false, true, true, [4]float64{0, 1, 1, 0}},
-		{"insertion refused", true, false, true, [4]float64{1, 1, 1, 0}},
-		{"insertion refused, no measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
+		{name: "no refusal", measuredRules: true},
+		{name: "cut refused", cutRefused: true, measuredRules: true, want: [4]float64{0, 1, 1, 0}},
+		{name: "insertion refused", refused: true, measuredRules: true, want: [4]float64{1, 1, 1, 0}},
+		{name: "insertion refused, no measured sections", refused: true, want: [4]float64{1, 1, 1, 1}},
 	} {
 		a.Refused, a.CutRefused, a.HasMeasuredRules = tc.refused, tc.cutRefused, tc.measuredRules
 		ds := a.ClosingDeltas()

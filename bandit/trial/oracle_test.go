@@ -380,10 +380,10 @@ func TestPicksForMatchesPublishedFormula(t *testing.T) {
 		detect, power, level, epsilon, variance float64
 		quantiles                               float64 // z(1-level/2) + z(power)
 	}{
-		{0.05, 0.8, 0.05, 0.2, 0.25, 1.959964 + 0.841621},
-		{0.1, 0.9, 0.05, 0.5, 0.2, 1.959964 + 1.281552},
-		{0.03, 0.8, 0.01, 0.05, 0.25, 2.575829 + 0.841621},
-		{0.2, 0.5, 0.1, 0.9, 0.1, 1.644854 + 0},
+		{detect: 0.05, power: 0.8, level: 0.05, epsilon: 0.2, variance: 0.25, quantiles: 1.959964 + 0.841621},
+		{detect: 0.1, power: 0.9, level: 0.05, epsilon: 0.5, variance: 0.2, quantiles: 1.959964 + 1.281552},
+		{detect: 0.03, power: 0.8, level: 0.01, epsilon: 0.05, variance: 0.25, quantiles: 2.575829 + 0.841621},
+		{detect: 0.2, power: 0.5, level: 0.1, epsilon: 0.9, variance: 0.1, quantiles: 1.644854 + 0},
 	} {
 		want := math.Pow(tc.quantiles/tc.detect, 2) * tc.variance * (1/(1-tc.epsilon) + 1/tc.epsilon)
 		got := trial.PicksFor(tc.detect, tc.power, tc.level, tc.epsilon, tc.variance)

@@ -173,8 +173,8 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 
 func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 	for _, tc := range []struct {
-		es   []float64
-		want float64
+		eValues []float64
+		want    float64
 	}{
 		{[]float64{1, 1, 1, 1}, 80},
 		{[]float64{100, 1, 1, 1}, 80},
@@ -182,12 +182,12 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 		{[]float64{21, 22, 23, 24}, 20},
 		{nil, 20},
 	} {
-		logs := make([]float64, len(tc.es))
-		for i, e := range tc.es {
+		logs := make([]float64, len(tc.eValues))
+		for i, e := range tc.eValues {
 			logs[i] = math.Log(e)
 		}
 		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-tc.want) > 1e-9 {
-			t.Errorf("EvidenceBar(%v) = %v, want %v", tc.es, got, tc.want)
+			t.Errorf("EvidenceBar(%v) = %v, want %v", tc.eValues, got, tc.want)
 		}
 	}
 }

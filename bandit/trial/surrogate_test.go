@@ -52,10 +52,10 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 		reward func(errors int64) float64
 		lo, hi float64
 	}{
-		"99 picks":              {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
-		"error costs 5 points":  {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
-		"error costs 50 points": {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
-		"error adds 10 points":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
+		"99 picks":              {picks: 99, reward: func(e int64) float64 { return 1 - float64(e)/10 }},
+		"error costs 5 points":  {picks: 400, reward: func(e int64) float64 { return 1 - float64(e)/20 }, lo: 0.4, hi: 0.6},
+		"error costs 50 points": {picks: 400, reward: func(e int64) float64 { return max(0, 1-float64(e)/2) }, lo: 0.9, hi: 1},
+		"error adds 10 points":  {picks: 400, reward: func(e int64) float64 { return float64(e) / 10 }},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 		c := trial.NewCounters()

@@ -63,20 +63,20 @@ func TestMomentsAreMeanAndVariance(t *testing.T) {
 // An interval needs 50 rewarded sessions with 5 in each arm. A verdict needs 50 in each arm.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, tc := range []struct {
-		n, injected, withheld float64
-		shown, claimed        bool
+		rewarded, injected, withheld float64
+		interval, verdict            bool
 	}{
-		{49, 44, 5, false, false},
-		{50, 45, 5, true, false},
-		{50, 5, 45, true, false},
-		{50, 46, 4, false, false},
-		{50, 4, 46, false, false},
-		{99, 50, 49, true, false},
-		{99, 49, 50, true, false},
-		{100, 50, 50, true, true},
+		{rewarded: 49, injected: 44, withheld: 5},
+		{rewarded: 50, injected: 45, withheld: 5, interval: true},
+		{rewarded: 50, injected: 5, withheld: 45, interval: true},
+		{rewarded: 50, injected: 46, withheld: 4},
+		{rewarded: 50, injected: 4, withheld: 46},
+		{rewarded: 99, injected: 50, withheld: 49, interval: true},
+		{rewarded: 99, injected: 49, withheld: 50, interval: true},
+		{rewarded: 100, injected: 50, withheld: 50, interval: true, verdict: true},
 	} {
-		if shown, claimed := trial.EnoughForInterval(tc.n, tc.injected, tc.withheld), trial.EnoughForVerdict(tc.injected, tc.withheld); shown != tc.shown || claimed != tc.claimed {
-			t.Errorf("%+v: EnoughForInterval = %v and EnoughForVerdict = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
+		if interval, verdict := trial.EnoughForInterval(tc.rewarded, tc.injected, tc.withheld), trial.EnoughForVerdict(tc.injected, tc.withheld); interval != tc.interval || verdict != tc.verdict {
+			t.Errorf("%+v: EnoughForInterval = %v and EnoughForVerdict = %v, want %v and %v", tc, interval, verdict, tc.interval, tc.verdict)
 		}
 	}
 }
@@ -155,7 +155,15 @@ func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	for _, tc := range []struct {
 		maxAbove, maxBelow, noEffectAt int64
 		want                           bool
-	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
+	}{
+		{maxAbove: bar - 1},
+		{maxAbove: bar, want: true},
+		{maxAbove: bar, maxBelow: bar - 1, want: true},
+		{maxAbove: bar, maxBelow: bar},
+		{maxBelow: bar},
+		{noEffectAt: 1, want: true},
+		{maxAbove: bar, maxBelow: bar, noEffectAt: 1, want: true},
+	} {
 		k := trial.NewCounters()
 		k.MergeMaxima([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.maxAbove}, {Key: key("a@1", "out-", 0), Value: tc.maxBelow}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
 		if got := k.Progress("a@1", 0, "", 0); got.Concluded != tc.want || got.Proven {

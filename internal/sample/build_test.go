@@ -304,13 +304,13 @@ func TestBuildFindsCorrectedCalls(t *testing.T) {
 		want     int
 		attempts int
 	}{
-		{"the same call works later", []step{{"bash", "go test ./a", "error"}, {"bash", "go test ./a", "ok"}}, 0, 0},
-		{"a different tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
-		{"a different target", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
-		{"two attempts", []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, 1, 2},
-		{"two corrections", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
-		{"one correction, then a call that works", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
-		{"never works", []step{{"bash", "go tst", "error"}, {"bash", "go tests", "error"}}, 0, 0},
+		{name: "the same call works later", steps: []step{{"bash", "go test ./a", "error"}, {"bash", "go test ./a", "ok"}}},
+		{name: "a different tool works", steps: []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}},
+		{name: "a different target", steps: []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}},
+		{name: "two attempts", steps: []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, want: 1, attempts: 2},
+		{name: "two corrections", steps: []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, want: 2, attempts: 1},
+		{name: "one correction, then a call that works", steps: []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, want: 1, attempts: 1},
+		{name: "never works", steps: []step{{"bash", "go tst", "error"}, {"bash", "go tests", "error"}}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
