@@ -51,8 +51,8 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// In a conversation above limits.inspect_bytes or limits.items, the first turn's block stays in every request, but new
-// user text gets no lesson. The log reports the exceeded limit once.
+// The block from the first turn stays in every request, but new user text gets no lesson. The log reports the exceeded
+// limit once.
 func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
@@ -103,7 +103,7 @@ func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 	}
 }
 
-// The first request exceeds limits.inspect_bytes. It starts no session, and a metric counts it.
+// The first request exceeds limits.inspect_bytes, so it starts no session.
 func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

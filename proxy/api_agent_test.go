@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// historyItem is a conversation item in a format independent of the APIs.
 type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
@@ -97,8 +96,8 @@ func (a *apiAgent) body() string {
 	return string(out)
 }
 
-// formatAsClaudeCode formats messages as Claude Code does: the newest part has cache_control, and an older user message
-// with one text part has string content.
+// formatAsClaudeCode sets cache_control on the newest part, and turns older user messages with one text part into
+// strings.
 func formatAsClaudeCode(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// checkNotOnDisk checks that no file in a stopped fixture contains one of the texts.
 func checkNotOnDisk(t *testing.T, f *fixture, texts ...string) {
 	t.Helper()
 	files := 0

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// sender is a client connection on which a test writes and reads raw bytes.
 type sender struct {
 	net.Conn
 	*bufio.Reader
@@ -208,7 +207,7 @@ func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // The upstream answers while the body exceeds limits.body_bytes. If two goroutines access the response headers, the
 // race detector fails the test.
-func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
+func TestEarlyResponseToLongBodyHasNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")

@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// postWebhook posts a payload with GitHub's headers and signature.
 func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -77,7 +76,7 @@ func TestWebhookRatesPullRequestSession(t *testing.T) {
 }
 
 // Only hooks.gitlab is configured.
-func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
+func TestGitLabHookStatus(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	f := newFixture(t, newUpstream(t, nil), "", nil, flags)

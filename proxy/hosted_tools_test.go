@@ -14,7 +14,7 @@ import (
 
 // The provider runs the tool, and the text of the same reply can quote the result. If the call names an opted-out path,
 // the session is not stored.
-func TestHostedCallToOptedOutPathIsNotStored(t *testing.T) {
+func TestOptOutCoversHostedToolCall(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		file := "notes.txt"

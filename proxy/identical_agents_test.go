@@ -34,7 +34,6 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
-// runIdenticalAgents returns each agent's session names by turn. result returns an agent's call output.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)

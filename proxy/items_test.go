@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Items, parts, calls, tools and keys all count towards limits.items.
-func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
+func TestTooManyItemsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.items"] = "50"

@@ -44,7 +44,6 @@ func (a *agent) addUserMessage(text string) {
 
 func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// callingModel returns a model that replies with one tool call, with a new id each time.
 func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -256,7 +255,6 @@ func TestFeedbackIsJoinedByEachID(t *testing.T) {
 	checkNotOnDisk(t, f, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -186,7 +186,6 @@ func TestFailedTurnSpanHasErrorType(t *testing.T) {
 	}
 }
 
-// An exemplar in precept_overhead_seconds is the id of a sampled trace.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()

@@ -68,7 +68,6 @@ func baseForms(path string) map[string]string {
 	}
 }
 
-// agentForms returns a path with a prefix /p/KEY=VALUE,... that names the agent and the session.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":                    path,
@@ -79,7 +78,7 @@ func agentForms(path string) map[string]string {
 	}
 }
 
-func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
+func TestEndpointsUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
 	f.Options().Bank = newOneLessonBank()
@@ -171,7 +170,7 @@ func TestSlashesInForwardedPath(t *testing.T) {
 	}
 }
 
-func TestRequestToPathWithDoubledSlashGetsLessons(t *testing.T) {
+func TestPathWithDoubledSlashGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: fix the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {

@@ -92,7 +92,7 @@ func TestRequestReachesProviderPath(t *testing.T) {
 	}
 }
 
-func TestDeploymentInPathIsTheModel(t *testing.T) {
+func TestAzureDeploymentIsStoredAsModel(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 	})

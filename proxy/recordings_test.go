@@ -77,11 +77,10 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 	}
 }
 
-// replayer sends a recorded conversation through a proxy, and checks each request at the upstream.
 type replayer struct {
-	restartAt int    // request before which the proxy restarts; -1 means never
-	session   string // session name in the first response
-	previous  string // previous turn's messages
+	restartAt int // request before which the proxy restarts; -1 means never
+	session   string
+	previous  string
 	turns     int
 	dir       string // proxy's data directory
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
+func TestReplyPiecesAreForwardedImmediately(t *testing.T) {
 	sendRest := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -123,7 +123,6 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// hostSpellings returns different spellings of the loopback address with a port.
 func hostSpellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {

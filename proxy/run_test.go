@@ -175,7 +175,6 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	}
 }
 
-// Equal session names, a continued conversation or a retry in a different run start a new session.
 func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -223,8 +222,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// A run is stored with the lessons of the members that did not opt out.
-func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
+func TestRunWithOptedOutMembers(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
 	f := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
@@ -262,7 +260,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 
 // The upstream refuses the first member's request with a lesson. precept notes the refusal in the run's record, but
 // other members still get lessons.
-func TestRefusedMemberRequestMarksRunAsRefused(t *testing.T) {
+func TestRefusedMemberMarksRunRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -20,7 +20,6 @@ type scene struct {
 	sent    []json.RawMessage // messages in the last request at the upstream
 }
 
-// newScene starts a proxy that always injects matching lessons. extra holds further settings.
 func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}
@@ -141,7 +140,7 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 }
 
 // In the first request, a tool call and its result follow the task.
-func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
+func TestFirstRequestWithHistoryGetsLesson(t *testing.T) {
 	s := newScene(t, []string{"one: fix the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please fix the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
 	firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))

@@ -117,7 +117,7 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 }
 
 // Frameworks ask for JSON or for a call that stores facts. A second side request can quote only the reply to the first.
-func TestSideRequestsForJSONOrCallAreForwardedUnchanged(t *testing.T) {
+func TestStructuredSideRequestsAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
@@ -223,7 +223,7 @@ func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	}
 }
 
-func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
+func TestQuotingAgentRequestsGetLessons(t *testing.T) {
 	judge := sideRequests()["judge of the answer"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	system := func(text string, list []obj) []obj {

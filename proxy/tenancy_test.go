@@ -16,7 +16,6 @@ import (
 	"precept/store/sqlite"
 )
 
-// bearerHeader returns headers with the key, and with further headers given as pairs of a name and a value.
 func bearerHeader(key string, pairs ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -263,7 +263,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 	}
 }
 
-func TestConversationsSimilarToTextAgentsGetNoWarning(t *testing.T) {
+func TestRepeatedPastesGetNoLoopWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
 		"user pastes the error":     {newMessage("user", "Please fix the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},

@@ -99,7 +99,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 
 // A request that repeats an answer text continues a session only with the same credential, because a model can give the
 // same answer to two users.
-func TestAnswerTextIdentifiesSessionForSameCredential(t *testing.T) {
+func TestAnswerTextIdentifiesSession(t *testing.T) {
 	chatBody := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
@@ -166,7 +166,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 
 // A random id of a call, an item or a response occurs in one conversation only, so it identifies the session even with
 // a different credential.
-func TestRandomReplyIDIdentifiesSessionForAnyCredential(t *testing.T) {
+func TestRandomReplyIDIdentifiesSession(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
 		path, reply, first, second string

@@ -244,7 +244,7 @@ func TestCompressedBodiesAreForwarded(t *testing.T) {
 	}
 }
 
-func TestStreamArrivingByteByByteIsForwardedUnchanged(t *testing.T) {
+func TestStreamBytesAreForwardedUnchanged(t *testing.T) {
 	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -308,7 +308,7 @@ func TestFiveMegabyteStreamLineIsForwarded(t *testing.T) {
 	}
 }
 
-func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
+func TestCutStreamIsCutForClient(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"par\"}}]}\n\n")
@@ -461,7 +461,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := f.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestRequestsToUnsupportedAPIAreLoggedOnceAnHour(t *testing.T) {
+func TestUnsupportedRequestsAreLoggedHourly(t *testing.T) {
 	var out bytes.Buffer
 	log := func() *slog.Logger { return slog.New(slog.NewTextHandler(&out, nil)) }
 	var u unsupportedRequests

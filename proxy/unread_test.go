@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
+func TestUnsupportedRequestsAreCounted(t *testing.T) {
 	f := newDefaultFixture(t, newUpstream(t, nil))
 	f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	f.send(t, http.MethodPost, "/v1/embeddings", nil, `{}`)

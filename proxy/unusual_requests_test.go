@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// echoRequest replies with the received request line, headers, body and trailers.
 func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {

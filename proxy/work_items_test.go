@@ -118,7 +118,7 @@ func TestWorkItemIsUnknownToOtherTenant(t *testing.T) {
 	}
 }
 
-func TestWorkItemInOptedOutSessionIsUnknown(t *testing.T) {
+func TestOptedOutWorkItemIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {

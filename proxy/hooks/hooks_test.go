@@ -155,7 +155,6 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 	}
 }
 
-// pushEvent returns a push with the given commit messages, the oldest first.
 func pushEvent(messages ...string) []byte {
 	var commits []map[string]string
 	for _, message := range messages {

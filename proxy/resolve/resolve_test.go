@@ -278,8 +278,7 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 	}
 }
 
-// The second request contains messages that this replica has not seen.
-func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
+func TestSessionFromOtherReplicaIsRefreshed(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
 	c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
