@@ -33,7 +33,7 @@ func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// As soon as the store accepts writes again, all exchanges are written.
+// When the store accepts writes again, all exchanges are written.
 func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {

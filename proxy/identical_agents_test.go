@@ -34,6 +34,7 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
+// runIdenticalAgents returns the session names by agent and turn.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)

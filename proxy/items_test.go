@@ -27,13 +27,13 @@ func TestTooManyItemsAreForwardedUnchanged(t *testing.T) {
 		"below the limit":    {chatPath, `{"messages":[` + repeat(40, text) + `]}`, false},
 		"messages":           {chatPath, `{"messages":[` + repeat(60, text) + `]}`, true},
 		"parts":              {chatPath, `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"calls":              {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + text + `]}`, true},
+		"tool calls":         {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + text + `]}`, true},
 		"tools":              {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + text + `]}`, true},
-		"keys":               {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
+		"JSON keys":          {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
 		"tools and messages": {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, text) + `]}`, true},
-		"blocks":             {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
+		"content blocks":     {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
 		"parts in a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
-		"input":              {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
+		"input items":        {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
 		res, _ := f.send(t, "POST", tc.path, nil, tc.body)
 		unchanged := string(up.lastRequest(t).body) == tc.body

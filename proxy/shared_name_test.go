@@ -33,7 +33,7 @@ func TestSharedCacheKeyKeepsSessionsSeparate(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir, book := t.TempDir(), newBook(t, "one: fix the build")
 	f := newFixture(t, up, dir, book, injectAll())
-	sessionNames := func(from int) map[string]bool {
+	startConversations := func(from int) map[string]bool {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		out := map[string]bool{}
@@ -49,12 +49,12 @@ func TestSharedCacheKeyKeepsSessionsSeparate(t *testing.T) {
 		wg.Wait()
 		return out
 	}
-	if got := sessionNames(0); len(got) != 20 || !got["my-app"] {
+	if got := startConversations(0); len(got) != 20 || !got["my-app"] {
 		t.Fatalf("20 conversations with one key: got %d sessions %v, want 20, including my-app", len(got), got)
 	}
 	f.stop()
 	f = newFixture(t, up, dir, book, injectAll())
-	if got := sessionNames(100); len(got) != 20 || got["my-app"] {
+	if got := startConversations(100); len(got) != 20 || got["my-app"] {
 		t.Errorf("20 conversations after a restart: got %d sessions %v, want 20 without my-app", len(got), got)
 	}
 	sendEqual := func() string {
