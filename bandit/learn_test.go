@@ -13,7 +13,7 @@ func TestUpliftObjectiveGainsMoreThanRaw(t *testing.T) {
 	}
 	gain := map[bandit.Objective]float64{}
 	for _, o := range []bandit.Objective{bandit.Uplift, bandit.Raw, bandit.Random} {
-		w := newWorld(12, true, "contrary")
+		w := newWorld(12, true /* contrary */, "contrary")
 		gain[o] = w.simulate(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, bandit.New(), 12_000)
 	}
 	t.Logf("gain per session: %v", gain)
@@ -26,7 +26,7 @@ func TestUpliftObjectiveGainsMoreThanRaw(t *testing.T) {
 }
 
 func TestDiscountedEvidenceDropsHarmfulLesson(t *testing.T) {
-	w := newWorld(3, false, "drift")
+	w := newWorld(3, false /* contrary */, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
 	cfg, c := bandit.Config{K: 1, Epsilon: 0.2, Salt: "w"}, bandit.New()
 	before := w.simulate(cfg, c, 6000)

@@ -32,10 +32,10 @@ func TestCloseContinuesAfterFailedBatch(t *testing.T) {
 		}
 	})
 	for i := range learn.CloseBatch {
-		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(injected))
 	}
 	f.clock.add(time.Second)
-	f.beginSession(tenantA, "last", newAssignment(true))
+	f.beginSession(tenantA, "last", newAssignment(injected))
 	f.advancePastClose()
 	assertEqual(t, "last session's version", f.settledState(last).Version, 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 1)
@@ -46,7 +46,7 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionID("s")}
 	f := newFixture(t, func(o *options) { o.Hooks.Before = p.before })
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
 	f.postFeedback(tenantA, id, userScore("late", 1, 1))
 	if err := f.drain(); err != nil {
@@ -61,7 +61,7 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.addSession("s", newAssignment(true))
+	f.addSession("s", newAssignment(injected))
 	for _, want := range []int{1, 0, 1, 0} {
 		f.closeDue(f.ctx())
 		assertEqual(t, "CountUnsampled calls", f.countCalls("unsampled"), want)
@@ -76,7 +76,7 @@ func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	f.Beliefs(tenantA)
 	f.RefitAfter(tenantA, 2)
 	for i, fitted := range []bool{false, true, false} {
-		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(injected))
 		f.Deliver(f.ctx())
 		f.postFeedback(tenantA, id, userScore("a", 1, 1))
 		f.clock.add(closeAge + time.Second)

@@ -22,8 +22,8 @@ import (
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	rewarded := f.addSession("rewarded", newAssignment(true))
-	unrewarded := f.addSession("unrewarded", newAssignment(false))
+	rewarded := f.addSession("rewarded", newAssignment(injected))
+	unrewarded := f.addSession("unrewarded", newAssignment(withheld))
 	f.postFeedback(tenantA, rewarded, userScore("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		f.clock.add(step)
@@ -63,7 +63,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("a", newAssignment(true))
+	id := f.addSession("a", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.backend.takeCalls()
 	f.backend.failNext("samples", 1, errDown)
@@ -102,7 +102,7 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	for _, step := range []string{"samples", "settle"} {
 		for _, restart := range []bool{false, true} {
 			f := newFixture(t, nil)
-			id := f.addSession("s", newAssignment(true))
+			id := f.addSession("s", newAssignment(injected))
 			f.backend.failNext(step, 1, errDown)
 			f.advancePastClose()
 			ses, _ := f.Acquire(f.ctx(), tenantA, id)
@@ -151,13 +151,13 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newFixture(t, nil)
-			id := early.addSession("s", newAssignment(true))
+			id := early.addSession("s", newAssignment(injected))
 			for _, e := range tc.entries {
 				early.postFeedback(tenantA, id, e)
 			}
 			early.advancePastClose()
 			late := newFixture(t, nil)
-			late.addSession("s", newAssignment(true))
+			late.addSession("s", newAssignment(injected))
 			late.advancePastClose()
 			for _, e := range tc.entries {
 				late.postFeedback(tenantA, id, e)
@@ -183,7 +183,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 func TestRewardIgnoresUncountedTiers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
@@ -195,7 +195,7 @@ func TestRewardIgnoresUncountedTiers(t *testing.T) {
 func TestExcludedSessionCountsOneReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	a := newAssignment(true)
+	a := newAssignment(injected)
 	a.Exclude(trial.ExcludedLate)
 	id := f.addSession("s", a)
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
@@ -213,7 +213,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	id := f.addSession("s", trial.Assignment{Day: 1})
 	ses, _ := f.Acquire(f.ctx(), tenantA, id)
 	ses.Record.Mutex.Lock()
-	ses.Record.Assignment = newAssignment(false)
+	ses.Record.Assignment = newAssignment(withheld)
 	ses.Record.Mutex.Unlock()
 	f.advancePastClose()
 	assertEqual(t, "counter picked", f.counter("look-twice@0123456789ab", "picked"), 1)
@@ -236,7 +236,7 @@ func TestCorrectionIsRetriedAfterAnyStepFails(t *testing.T) {
 	for _, op := range []string{"settled state", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			f := newFixture(t, nil)
-			id := f.addSession("s", newAssignment(true))
+			id := f.addSession("s", newAssignment(injected))
 			f.advancePastClose()
 			f.postFeedback(tenantA, id, userScore("a", 1, 1))
 			f.backend.failNext(op, 3, errDown)
@@ -256,7 +256,7 @@ func TestCloseIsRetriedAfterAnyStepFails(t *testing.T) {
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			f := newFixture(t, nil)
-			id := f.addSession("s", newAssignment(true))
+			id := f.addSession("s", newAssignment(injected))
 			f.postFeedback(tenantA, id, userScore("a", 1, 1)) // without feedback, a close reads none
 			f.deliverAndCorrect()
 			f.backend.failNext(op, 2, errDown)
@@ -289,7 +289,7 @@ func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 func TestLearnerRunClosesDueSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = time.Second })
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.clock.add(2 * time.Second)
 	ctx, cancel := context.WithCancel(f.ctx())
@@ -323,9 +323,9 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
-	a := newAssignment(false)
+	a := newAssignment(withheld)
 	a.Reward = f.RewardDefinition()
 	frozen, _ := json.Marshal(a)
 	f.backend.hook = func(op string) {
@@ -352,7 +352,7 @@ func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	assertEqual(t, "reward", f.settledState(id).Reward, 1.0)
@@ -395,7 +395,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 func TestFailedUnsettledListingIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f = f.reopen(nil)

@@ -47,7 +47,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
 
 			userFixture := open(feedback.TierUser)
-			a := userFixture.addSession("a", newAssignment(true))
+			a := userFixture.addSession("a", newAssignment(injected))
 			userFixture.postFeedback(tenantA, a, userScore("f", 1, 1))
 			userFixture.postFeedback(tenantA, a, verified)
 			userFixture.advancePastClose()
@@ -61,7 +61,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			assertEqual(t, "verifier definition: rewarded sessions", rewardedSessions(verifierFixture), 0)
 			checkOtherDefinitions(verifierFixture, report.DefinitionCount{RewardDefinition: "user@1h0m0s", Sessions: 1})
 			assertEqual(t, "verifier definition: initial belief", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
-			b := verifierFixture.addSession("b", newAssignment(true))
+			b := verifierFixture.addSession("b", newAssignment(injected))
 			verifierFixture.postFeedback(tenantA, b, verified)
 			verifierFixture.postFeedback(tenantA, b, userScore("f", 1, 0))
 			verifierFixture.advancePastClose()
@@ -90,7 +90,7 @@ func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
 	assertEqual(t, "default definition as text", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f", 1, 1))
 	f.clock.add(25 * time.Hour)
 	f.deliverAndCorrect()

@@ -31,7 +31,7 @@ func (f *fixture) offerTurns(from, to int) {
 	for turn := from; turn <= to; turn++ {
 		for _, name := range []string{"a", "b", "c"} {
 			if turn == 1 {
-				f.beginSession(tenantA, name, newAssignment(true))
+				f.beginSession(tenantA, name, newAssignment(injected))
 			}
 			if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, last, f.clock.now(), turn%2 == 0), Size: 1000}) {
 				f.t.Fatal("Offer refused the turn")

@@ -33,8 +33,8 @@ func (f *fixture) addExcludedAndOtherSessions() {
 	member.Record.Mutex.Unlock()
 	f.Release(member, store.DecisionsChanged)
 
-	f.postFeedback(tenantA, f.addSession("injected", newAssignment(true)), userScore("a", 1, 1))
-	control := newAssignment(false)
+	f.postFeedback(tenantA, f.addSession("injected", newAssignment(injected)), userScore("a", 1, 1))
+	control := newAssignment(withheld)
 	control.Control, control.Picks = true, nil
 	f.addSession("control", control)
 	f.addSession("unmatched", trial.Assignment{Decided: true})

@@ -123,7 +123,7 @@ func TestFollowContinuesAfterPanic(t *testing.T) {
 	mean := func(tenant string) float64 { return follower.Beliefs(tenant).Posterior(lookTwice).Mean }
 	addRewarded := func(tenant, name string, reward float64) {
 		t.Helper()
-		id := writer.beginSession(tenant, name, newAssignment(true))
+		id := writer.beginSession(tenant, name, newAssignment(injected))
 		if !writer.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, writer.clock.now()), Size: 100}) {
 			t.Fatal("Offer refused the turn")
 		}

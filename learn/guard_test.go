@@ -124,7 +124,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				f := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := f.startWorkers()
 				for _, name := range []string{"bad", "good"} {
-					id := f.beginSession(tenantA, name, newAssignment(true))
+					id := f.beginSession(tenantA, name, newAssignment(injected))
 					for turn := 1; turn <= 2; turn++ {
 						x := newExchange(tenantA, name, turn, f.clock.now())
 						begun := f.BeginTurn(x)
@@ -167,7 +167,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 				o.Backend.(*faultyBackend).backend = &panickingBackend{backend: o.Backend.(*faultyBackend).backend, operation: operation, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
-				id := f.beginSession(tenantA, name, newAssignment(true))
+				id := f.beginSession(tenantA, name, newAssignment(injected))
 				f.AddEchoes(session.Echo{Tenant: tenantA, Key: session.TenantEchoKey(tenantA, name), ID: id, At: f.clock.now()})
 				f.Offer(store.Turn{Exchange: newExchange(tenantA, name, 1, f.clock.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
@@ -265,7 +265,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	p := &panickingStep{step: "close", id: bad}
 	hook := func(o *options) { o.Hooks.Before = p.before }
 	f := newFixture(t, hook)
-	f.addSession("bad", newAssignment(true))
+	f.addSession("bad", newAssignment(injected))
 	f.clock.add(closeAge + time.Second)
 	for start := 1; start <= 5; start++ {
 		f.Guard().Readmit(f.ctx(), f.backend)
@@ -296,7 +296,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	ctx, cancel := context.WithCancel(f.ctx())
 	recorded, forgotten := make(chan error, 1), make(chan error, 1)
 	go func() { recorded <- f.Store.Run(ctx) }()

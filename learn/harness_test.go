@@ -431,7 +431,9 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// newAssignment returns an assignment with one pick, injected or withheld.
+const injected, withheld = true, false // for newAssignment
+
+// newAssignment returns an assignment with one pick.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{

@@ -26,7 +26,7 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.advancePastClose()
 	first := f.storedSamples(id)
@@ -54,7 +54,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	id := r.beginSession(tenantA, "s", newAssignment(injected))
 	offerSignal := func(turn int, f detect.Feeling) {
 		r.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
 		r.deliverAndCorrect()
@@ -76,7 +76,7 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.clock.add(closeAge + time.Second)
 	f.offer("s", 2)
 	f.closeDue(f.ctx())
@@ -109,7 +109,7 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 func TestWholeSessionSampleReplacesFirstSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
 	x := newExchange(tenantA, "s", 2, f.clock.now())
 	x.New = nil
@@ -128,7 +128,7 @@ func TestWholeSessionSampleReplacesFirstSample(t *testing.T) {
 func TestShutdownBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
 	f.offer("s", 2)
 	if err := f.drain(); err != nil {
@@ -140,7 +140,7 @@ func TestShutdownBuildsMissingSamples(t *testing.T) {
 func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
 	postEvent := func(name string, minute int, y float64) {
 		e := userScore(name, minute, y)

@@ -19,7 +19,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	mean := func() float64 { return f.Beliefs(tenantA).Posterior(lookTwice).Mean }
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	prior := mean()
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.recomputeRewards(f.ctx())
@@ -45,7 +45,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.recomputeRewards(f.ctx())
 	want := f.Beliefs(tenantA).Posterior(lookTwice)
@@ -85,7 +85,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 			t.Errorf("%s: the replicas' beliefs differ: %+v and %+v", when, x, y)
 		}
 	}
-	id := replica.addSession("s", newAssignment(true))
+	id := replica.addSession("s", newAssignment(injected))
 	prior := belief(otherReplica)
 	belief(replica)                                               // a replica follows only tenants that it serves
 	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // feedback reaches a replica that does not serve the session

@@ -136,9 +136,9 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	open := f.addSession("open", newAssignment(true))
-	f.addSession("unrewarded", newAssignment(false))
-	other := f.beginSession("other", "s", newAssignment(true))
+	open := f.addSession("open", newAssignment(injected))
+	f.addSession("unrewarded", newAssignment(withheld))
+	other := f.beginSession("other", "s", newAssignment(injected))
 	f.postFeedback(tenantA, open, userScore("a", 1, 1))
 	f.postFeedback("other", other, userScore("a", 1, 1))
 	f.clock.add(time.Minute)

@@ -11,7 +11,7 @@ import (
 func TestTenantsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := f.addSession("s", newAssignment(true))
+	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.advancePastClose()
 	baseline := func() string { n, _ := f.Beliefs(tenantA).Baseline("coder"); return fmt.Sprint(n) }
@@ -39,10 +39,10 @@ func TestTenantsInMemoryAreBounded(t *testing.T) {
 func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	closed := f.addSession("closed", newAssignment(true))
+	closed := f.addSession("closed", newAssignment(injected))
 	f.postFeedback(tenantA, closed, userScore("f1", 1, 1))
 	f.advancePastClose()
-	open := f.addSession("open", newAssignment(true))
+	open := f.addSession("open", newAssignment(injected))
 	f.postFeedback(tenantA, open, userScore("f2", 1, 1))
 	f.recomputeRewards(f.ctx())
 	before := f.Beliefs(tenantA).Posterior(lookTwice)

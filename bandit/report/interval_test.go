@@ -77,7 +77,7 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	}
 }
 
-func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
+func TestHalfWidthMatchesFormula(t *testing.T) {
 	// For n = 1000 and variance 1, the formula gives sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
 	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {

@@ -75,8 +75,8 @@ func TestRowNamesVerdictModels(t *testing.T) {
 func TestModelsInJSONAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
-	addModelPicks(r, c, "in@abc", "model-a", 100, true)
-	addModelPicks(r, c, "in@abc", "model-b", 3, true)
+	addModelPicks(r, c, "in@abc", "model-a", 100, true /* rewarded */)
+	addModelPicks(r, c, "in@abc", "model-b", 3, true /* rewarded */)
 	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("in", "unused")}))
 	if err != nil {
 		t.Fatal(err)

@@ -12,15 +12,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds n injected sessions with wins1 successes, and n withheld sessions with wins0 successes.
-func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, wins0 int) {
+// addTrialSessions adds n injected and n withheld sessions. injectedWins and withheldWins are the successes.
+func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, injectedWins, withheldWins int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
 			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: name,
 		}}}
-		wins := wins0
+		wins := withheldWins
 		if i%2 == 0 {
-			wins = wins1
+			wins = injectedWins
 		}
 		y := 0.0
 		if i/2 < wins {

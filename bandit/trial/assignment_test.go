@@ -104,7 +104,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 }
 
 // The merged assignment has the decisions from both replicas.
-func TestMergeIsSymmetricAndKeepsEarlierPicks(t *testing.T) {
+func TestMergeIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")

@@ -208,7 +208,7 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		t.Errorf("empty counters: RecentPerDay = %v, want 0", never.Stats("a@1").RecentPerDay)
 	}
 	undated := trial.NewCounters() // without a day
-	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
+	undated.Add(sessionWithPick(0.5, injected, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").RecentPerDay; math.Abs(got-1.0/28) > 1e-9 {
 		t.Errorf("sessions without a day: RecentPerDay = %v, want 1/28", got)
 	}
@@ -237,7 +237,7 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
-		a := moveToArm(sessionWithPick(0.5, true, 0.5), arm)
+		a := moveToArm(sessionWithPick(0.5, injected, 0.5), arm)
 		a.Picks[0].Trial = "1.5"
 		c.Add(slices.Concat(a.ClosingDeltas(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}

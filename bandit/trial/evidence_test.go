@@ -13,9 +13,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithPick returns a session with one pick around the centre c, the expected reward.
-func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
-	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: c, Centre: c}}}
+const injected, withheld = true, false // for sessionWithPick, pickWithOutcomes and closedPick
+
+// sessionWithPick returns a session with one pick. centre is the expected reward.
+func sessionWithPick(eps float64, injected bool, centre float64) *trial.Assignment {
+	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: centre, Centre: centre}}}
 }
 
 // weightedReward returns z; its mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick
@@ -129,7 +131,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).ClosingDeltas())
 				continue
 			case 1: // no discovery
-				c.Add(moveToArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
+				c.Add(moveToArm(sessionWithPick(0.5, injected, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
 				up, down := rapid.Float64Range(0, 9).Draw(t, "up"), rapid.Float64Range(0.01, 9).Draw(t, "down")

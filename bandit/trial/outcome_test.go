@@ -10,9 +10,11 @@ import (
 	"precept/bandit/trial"
 )
 
+const recurred = true // for pickWithOutcomes: the error occurred again
+
 // pickWithOutcomes returns a session with one pick, closed with the given totals. Before the pick, the session had 3
 // errors, 2 turns, 100 tokens and 5 seconds.
-func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.Assignment {
+func pickWithOutcomes(injected, recurred bool, after trial.Totals) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
 	for o := range trial.OutcomeCount {
@@ -25,7 +27,7 @@ func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.A
 
 // A count x after the pick has the value log2(1 + x) / 24, and x errors have the value x / 10.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
+	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
 		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
 		trial.Turns: math.Log2(8) / 24, trial.Tokens: 10. / 24, trial.Seconds: math.Log2(16) / 24,
@@ -47,8 +49,8 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 }
 
 func TestOutcomeSumsMatchFormulas(t *testing.T) {
-	with := pickWithOutcomes(true, true, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
-	without := pickWithOutcomes(false, false, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
+	with := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
+	without := pickWithOutcomes(withheld, !recurred, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
 	z := 0.5 / 0.8
 	for _, tc := range []struct {
 		ds    []trial.Delta
@@ -76,16 +78,16 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 
 // A reward adds no outcome. An excluded session or a non-random pick adds no outcome, either.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Totals{Errors: 4})
+	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
 	counted.Add(a.ClosingDeltas())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
 		t.Errorf("rewarded session: outcome counts = %+v, want N1 = 1 and N0 = 0", got)
 	}
-	certain, open := pickWithOutcomes(true, true, trial.Totals{}), pickWithOutcomes(true, true, trial.Totals{})
+	certain, open := pickWithOutcomes(injected, recurred, trial.Totals{}), pickWithOutcomes(injected, recurred, trial.Totals{})
 	certain.Picks[0].Eps, open.Picks[0].Measurement.Closed = 0, false
-	excluded := pickWithOutcomes(true, true, trial.Totals{})
+	excluded := pickWithOutcomes(injected, recurred, trial.Totals{})
 	excluded.Excluded = true
 	for name, a := range map[string]*trial.Assignment{"non-random pick": certain, "open session": open, "excluded session": excluded} {
 		none := trial.NewCounters()
@@ -152,7 +154,7 @@ func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 
 // A record from an older version has no measurement.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Totals{Errors: 9, At: 1})
+	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 
 // A trial on the reward counts only rewarded picks.
 func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
-	a := pickWithOutcomes(false, true, trial.Totals{})
+	a := pickWithOutcomes(withheld, recurred, trial.Totals{})
 	a.Picks[0].Centre = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name

@@ -276,7 +276,7 @@ func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 }
 
 func TestTrialEntriesNeedRandomRewardedPick(t *testing.T) {
-	a := sessionWithPick(0.5, true, 0.5)
+	a := sessionWithPick(0.5, injected, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
 		t.Errorf("entries without a trial = %v, want none", got)
 	}

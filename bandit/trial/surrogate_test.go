@@ -21,7 +21,7 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 // A late reward arrives after the session has closed.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
-	a := closedPick(true, 3, 0.5)
+	a := closedPick(injected, 3, 0.5)
 	c.Add(a.ClosingDeltas())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
@@ -106,7 +106,7 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 // A session closed by an earlier release lacks the sums that this release added.
 func TestEarlierReleaseSessionHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
-	a := closedPick(true, 3, 0.5)
+	a := closedPick(injected, 3, 0.5)
 	a.Graded = false
 	c.Add(a.Contribution(0.3, 2))
 	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {

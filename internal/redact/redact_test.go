@@ -34,7 +34,7 @@ func TestTextReplacesValuesWithPlaceholders(t *testing.T) {
 	}
 }
 
-func TestJSONReplacesValuesAndStaysValid(t *testing.T) {
+func TestJSONRedactsValues(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to redact", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
 		{"a plain word as a password by key", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
