@@ -34,7 +34,7 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 		return mutedText(g.Text("The stored sessions cannot be read: " + s.err.Error() + "."))
 	}
 	read := g.Group{
-		g.Text(" They were read at "), timeNode(s.survey.Made),
+		g.Text(" The sessions were read at "), timeNode(s.survey.Made),
 		g.Text(ifElse(s.old, "; newer sessions are being read and will appear here.", ".")),
 	}
 	arms := s.survey.Rewards(slug)

@@ -209,13 +209,15 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"daily effects of an invalid lesson": {func(w *pageData) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
 		}, []string{"!data-chart", "No effect yet"}},
+		"open sessions with a match":      {func(w *pageData) { w.row.OpenMatched = 2 }, []string{"Not counted below: 2 open sessions with a match.", `<a href="/lessons/word?provisional=true">Include the open sessions</a>`}},
+		"no open session with a match":    {func(*pageData) {}, []string{"!Include the open sessions"}},
 		"no row in the report":            {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
 		"removed lesson":                  {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
 		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blocklessLibrary{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
-		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
+		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "The sessions were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
-			"From 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
+			"From 120 stored sessions since ", "The sessions were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
 		"events": {func(w *pageData) {

@@ -120,6 +120,7 @@ func (v *lessonView) html(f frame) g.Node {
 		f.breadcrumb("/lessons"),
 		title(v.title(), v.about()),
 		windowNote(f),
+		openSessionsNote(f, v.row),
 		v.cautionNote(),
 		v.newestDecision(f),
 		g.Iff(v.row != nil, func() g.Node {
@@ -167,6 +168,15 @@ func windowNote(f frame) g.Node {
 	text := ifElse(provisional, "The effects count open sessions, too", "The effects count closed sessions only") +
 		ifElse(window == "", ".", ", in the window "+escapeHidden(window)+".")
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
+}
+
+// openSessionsNote links to the report with open sessions if some match the lesson, or returns nil.
+func openSessionsNote(f frame, r *report.Row) g.Node {
+	if r == nil || r.OpenMatched == 0 {
+		return nil
+	}
+	return h.P(g.Text("Not counted below: "+countNoun(r.OpenMatched, "open session")+" with a match. "),
+		h.A(h.Href(f.WithQuery("provisional", "true")), g.Text("Include the open sessions")))
 }
 
 func (v *lessonView) about() g.Node {

@@ -53,7 +53,7 @@ func TestTurnEntriesNameTheAuthor(t *testing.T) {
 		`"said result"><div class="who">answer from bash</div>`:                    {Kind: sample.MessageResult, Tool: "bash", Outcome: "ok"},
 		`"said result"><div class="who">answer from a tool</div>`:                  {Kind: sample.MessageResult},
 		`"said result"><div class="who">answer from bash: pending</div>`:           {Kind: sample.MessageResult, Tool: "bash", Outcome: "pending"},
-		`"said result error"><div class="who">answer from bash: failed <span class="quiet">(seen by exit_code)</span></div>`: {
+		`"said result error"><div class="who">answer from bash: failed <span class="quiet">(detected by exit_code)</span></div>`: {
 			Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Rule: "exit_code",
 		},
 		`"said error"><div class="who">upstream error</div>`: {Kind: store.KindError, Text: "busy"},
@@ -78,7 +78,7 @@ func TestTurnEntriesNameTheAuthor(t *testing.T) {
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
 			t.Errorf("%q entry: got folded = %v, want %v", entry.Kind, !folded, folded)
 		}
-		if entry.CutBytes == 0 && strings.Contains(page, "further bytes") || entry.Rule == "" && strings.Contains(page, "seen by") ||
+		if entry.CutBytes == 0 && strings.Contains(page, "further bytes") || entry.Rule == "" && strings.Contains(page, "detected by") ||
 			!entry.Reinserted && strings.Contains(page, "inserted again") || entry.Propensity == 0 && strings.Contains(page, "injection probability was") {
 			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", entry.Kind, page)
 		}

@@ -73,7 +73,7 @@ func entryNode(e *store.Entry) g.Node {
 			limitedList(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), untrustedText(slug))} }),
 			g.If(e.Reinserted, aside("inserted again after the agent had shortened the history")),
 			g.If(e.Propensity != 0, aside(fmt.Sprintf("the injection probability was %.2f", e.Propensity))),
-			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
+			g.If(e.Rule != "", aside("(detected by "+e.Rule+")")),
 		),
 		words,
 		g.If(e.CutBytes > 0, mutedText(g.Textf("%d further bytes are not shown; an export has them.", e.CutBytes))),
