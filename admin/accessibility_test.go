@@ -31,6 +31,7 @@ func nodeText(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
+// elements returns the elements in a page.
 func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	t.Helper()
 	defer res.Body.Close()
@@ -64,7 +65,7 @@ func barriers(page []*html.Node) (out []string) {
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if id := attr(n, key); id != "" && !ids[id] {
-				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, but no element has it", key, n.Data, id))
+				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, but no element has this id", key, n.Data, id))
 			}
 		}
 		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || nodeText(n) != ""
@@ -132,9 +133,9 @@ func pageAddresses() []string {
 func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*wordSource){
 		"with data":         func(*wordSource) {},
-		"unavailable store": func(f *wordSource) { f.fail = true },
-		"without data": func(f *wordSource) {
-			*f = wordSource{word: f.word, generated: f.generated, book: f.book.WithLessons(nil), survey: newWordSource("word").survey}
+		"unavailable store": func(source *wordSource) { source.fail = true },
+		"without data": func(source *wordSource) {
+			*source = wordSource{word: source.word, generated: source.generated, book: source.book.WithLessons(nil), survey: newWordSource("word").survey}
 		},
 	} {
 		w := newWordSource("word")
@@ -250,9 +251,9 @@ func TestClearLinkAppearsOnlyWithFilter(t *testing.T) {
 }
 
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
-	page := mainText(t, "/sessions", func(f *wordSource, o *admin.Options) {
+	page := mainText(t, "/sessions", func(source *wordSource, o *admin.Options) {
 		o.Address.DataURL = "http://10.0.0.7:9999"
-		f.list.Sessions, f.list.RowsRead = nil, 0
+		source.list.Sessions, source.list.RowsRead = nil, 0
 	})
 	checkPage(t, "empty session list", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

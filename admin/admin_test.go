@@ -78,6 +78,7 @@ func newOptions(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
+// emptySource is a source without data.
 type emptySource struct{}
 
 func (emptySource) Book() *lesson.Book { return lesson.NewBook(nil) }
@@ -150,6 +151,7 @@ func (emptyArchive) Block(context.Context, string, string, string) (string, erro
 	return "", store.ErrNoSession
 }
 
+// sampleReport returns a report on three lessons: one without data, a harmful one and a helpful one.
 func sampleReport() report.Report {
 	r := report.Report{GeneratedAt: time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC), RewardDefinition: "user, verifier, implicit"}
 	r.SRM.OK, r.Reporting.OK = true, true
@@ -162,7 +164,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request. If change is not nil, it alters the request first.
+// do sends a request to the server. If change is not nil, it alters the request first.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -265,8 +267,8 @@ func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 		"POST /p/agent=coder/v1/messages", "GET /models",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		for name, with := range map[string]func(*http.Request){"no token": nil, "a provider key": bearer("sk-provider"), "the admin token": bearer(token)} {
-			res := f.do(t, method, path, with)
+		for name, authenticate := range map[string]func(*http.Request){"no token": nil, "a provider key": bearer("sk-provider"), "the admin token": bearer(token)} {
+			res := f.do(t, method, path, authenticate)
 			text := body(t, res)
 			if res.StatusCode != 404 || !strings.Contains(text, "the admin listener forwards no requests to models") || !strings.Contains(text, "http://127.0.0.1:9080/v1") || strings.Contains(text, "token") {
 				t.Errorf("%s with %s: got status %d, %s, want 404 with the data listener's base URL and nothing about tokens", request, name, res.StatusCode, text)
@@ -500,12 +502,12 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	if second.Value == cookie.Value {
 		t.Error("two logins have the same cookie, want different cookies")
 	}
-	with := func(r *http.Request) { r.AddCookie(cookie) }
-	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
+	withCookie := func(r *http.Request) { r.AddCookie(cookie) }
+	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 200 {
 		t.Errorf("with the cookie: got status %d, want 200", res.StatusCode)
 	}
 	f.now = f.now.Add(maxLoginAge + time.Second)
-	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
+	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 401 {
 		t.Errorf("with an expired cookie: got status %d, want 401", res.StatusCode)
 	}
 }
@@ -540,14 +542,14 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	if err := f.SetAccess(Access{}); err == nil {
 		t.Fatal("SetAccess without tokens: got no error, want one")
 	}
-	with := func(r *http.Request) { r.AddCookie(cookie) }
-	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
+	withCookie := func(r *http.Request) { r.AddCookie(cookie) }
+	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 200 {
 		t.Fatalf("after an invalid reload: got status %d, want 200", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{"new"}}); err != nil {
 		t.Fatal(err)
 	}
-	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
+	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 401 {
 		t.Errorf("browser that logged in with the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 401 {

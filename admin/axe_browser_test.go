@@ -52,17 +52,17 @@ func startServerWithContent(t *testing.T) (server *httptest.Server, pages []stri
 	row := &f.reports.report.Lessons[2]
 	row.Outcomes = []report.Outcome{{Name: "recurrence", Unit: "points", Verdict: report.Prevents, Effect: new(-0.456), Lo: new(-0.577), Hi: new(-0.339)}}
 	row.Models.Effects = []report.ModelEffect{{Model: "gpt-test-of-the-nightly-build", Picks: 120, Effect: new(0.1), Lo: new(-0.1), Hi: new(0.3), Shrunken: new(0.08)}}
-	all := newStoreFixture(t, sessions, func(o *Options) {
+	dashboard := newStoreFixture(t, sessions, func(o *Options) {
 		o.Now, o.Read.Library, o.Read.Survey, o.Write.Lessons, o.Read.Report = time.Now, lib, lib, lessonService, f.reports
 		o.Read.Rules = &fakeRules{[]rules.RegisteredSection{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
 		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
-	all.reports = f.reports
+	dashboard.reports = f.reports
 	nameView := func(v *View) error { v.Name, v.Query = "bad sessions", "verdict=poor"; return nil }
-	if _, err := all.views.change(t.Context(), "default", "", rand.Reader, nameView); err != nil {
+	if _, err := dashboard.views.change(t.Context(), "default", "", rand.Reader, nameView); err != nil {
 		t.Fatal(err)
 	}
-	server = httptest.NewServer(all)
+	server = httptest.NewServer(dashboard)
 	t.Cleanup(server.Close)
 	return server, []string{
 		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",

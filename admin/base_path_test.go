@@ -21,7 +21,7 @@ func TestEveryLinkWorksUnderBasePath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
 			if stripsBase {
@@ -29,7 +29,7 @@ func TestEveryLinkWorksUnderBasePath(t *testing.T) {
 			}
 		}}
 		mux := http.NewServeMux() // paths outside the base belong to another server
-		mux.Handle("/tools/precept/", p)
+		mux.Handle("/tools/precept/", proxy)
 		checkAllLinks(t, mux)
 	}
 }

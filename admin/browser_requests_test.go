@@ -132,11 +132,12 @@ func TestBrowserRefreshReportsFailure(t *testing.T) {
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
+	// A page in use, for example with a changed filter, does not refresh itself.
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("inUse after a filter change = " + got + ", want true")
+		t.Errorf("inUse(main) after a filter change = %s, want true", got)
 	}
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Error("inUse without a filter change = " + got + ", want false")
+		t.Errorf("inUse(main) without a filter change = %s, want false", got)
 	}
 	if got := evalPromise(t, tb, refreshed); got != "main" {
 		t.Errorf("id of the main part after a refresh = %q, want \"main\" from the new part", got)
@@ -232,9 +233,10 @@ func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 	}
 }
 
-func evalPromise(t *testing.T, b *tab, expression string) string {
+// evalPromise returns the string with which a JavaScript promise resolves.
+func evalPromise(t *testing.T, tb *tab, expression string) string {
 	t.Helper()
-	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatalf("%s: got %v, want no error", expression, err)
 	}

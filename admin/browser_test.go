@@ -25,6 +25,7 @@ type tab struct {
 	reported []string
 }
 
+// newTab starts a browser. If chromium is not installed, the test fails in CI and is skipped elsewhere.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -45,11 +46,11 @@ func newTab(t *testing.T) *tab {
 	// chromedp waits forever for an element that does not become visible.
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(stop)
-	b := &tab{ctx: ctx}
-	if err := chromedp.Listen(ctx, b.listen); err != nil {
+	tb := &tab{ctx: ctx}
+	if err := chromedp.Listen(ctx, tb.listen); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return tb
 }
 
 func (tb *tab) listen(ev any) {
@@ -230,6 +231,7 @@ func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 	}
 }
 
+// keys presses the keys in text.
 func (tb *tab) keys(t *testing.T, text string) {
 	t.Helper()
 	tb.do(t, chromedp.KeyEvent(text))

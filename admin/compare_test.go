@@ -35,7 +35,7 @@ func asJSON(t *testing.T, v any) string {
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for perAgent, hasInterval := range map[int]bool{9: false, 10: true} {
 		c := compare(coderAndTesterSessions(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
-		d := c.Measures[0].Difference
+		d := c.Measures[0].Difference // of the mean rewards
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != hasInterval {
 			t.Errorf("%d sessions per agent: got difference %s, want mean 1, and an interval = %t", perAgent, asJSON(t, d), hasInterval)
 		}

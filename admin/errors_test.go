@@ -92,7 +92,7 @@ func TestHeadRequestForUnknownPathHasNoBody(t *testing.T) {
 func TestAuditKeepsNewestActions(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
-	b.WriteString("cut line\"}\n{}\nnot JSON\n")
+	b.WriteString("cut line\"}\n{}\nnot JSON\n") // damaged lines are skipped
 	for range 5000 {
 		b.WriteString(`{"at":"2026-05-01T11:00:00Z","who":"127.0.0.1, token, operator 00000000","action":"POST /old","status":200}` + "\n")
 	}

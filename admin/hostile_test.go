@@ -176,8 +176,9 @@ type wordSource struct {
 	generated    time.Time
 }
 
+// newWordSource returns a source with an active lesson, a candidate and a quarantined lesson.
 func newWordSource(word string) *wordSource {
-	f := &wordSource{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	w := &wordSource{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	var lessons [3]*lesson.Lesson
 	for i, state := range []lesson.State{lesson.Active, lesson.Candidate, lesson.Quarantined} {
 		l := &lesson.Lesson{}
@@ -186,27 +187,27 @@ func newWordSource(word string) *wordSource {
 		lessons[i] = l
 	}
 	lessons[1].Slug, lessons[2].Slug, lessons[2].Supersedes = word+"-b", word+"-c", nil
-	f.book = lesson.NewBook(lessons[:])
-	for _, v := range []any{&f.report, &f.findings, &f.events, &f.backtest, &f.list, &f.transcript, &f.samples, &f.health, &f.figures} {
+	w.book = lesson.NewBook(lessons[:])
+	for _, v := range []any{&w.report, &w.findings, &w.events, &w.backtest, &w.list, &w.transcript, &w.samples, &w.health, &w.figures} {
 		fillTexts(reflect.ValueOf(v).Elem(), word, 0)
 	}
-	f.report.Lessons[0].Slug += "-gone"
-	f.report.GeneratedAt, f.report.SRM.OK = f.generated, false
-	for i := range f.report.Lessons {
-		l := &f.report.Lessons[i]
+	w.report.Lessons[0].Slug += "-gone"
+	w.report.GeneratedAt, w.report.SRM.OK = w.generated, false
+	for i := range w.report.Lessons {
+		l := &w.report.Lessons[i]
 		l.Arm, l.Verdict = fmt.Sprint(l.Slug, "@", i), report.ProvenHelps
 		l.Effect, l.Lo, l.Hi, l.NeedsPicks = new(0.1), new(0.05), new(0.2), int64(i)
 	}
-	for i := range f.report.Global.Days {
-		f.report.Global.Days[i].Date, f.report.Global.Bands[i].Date = "2026-04-30", "2026-04-30"
+	for i := range w.report.Global.Days {
+		w.report.Global.Days[i].Date, w.report.Global.Bands[i].Date = "2026-04-30", "2026-04-30"
 	}
-	f.findings[0].Severity = lesson.Error
-	f.survey = report.NewSurvey(f.generated)
+	w.findings[0].Severity = lesson.Error
+	w.survey = report.NewSurvey(w.generated)
 	for i := range 120 {
-		f.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, Centre: 0.5}}}, float64(i%5)/4)
+		w.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, Centre: 0.5}}}, float64(i%5)/4)
 	}
-	f.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(f.report.Lessons[1].Arm), Injected: true}}}, word, f.generated)
-	return f
+	w.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(w.report.Lessons[1].Arm), Injected: true}}}, word, w.generated)
+	return w
 }
 
 // fillTexts sets every string in a value to word, and every slice to two entries. Named types, such as states, stay
@@ -294,7 +295,7 @@ func (w *wordSource) Rules() *rules.Registry {
 
 func (w *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
-	scan.Add([]wire.Passage{{Text: "Contents of /" + w.word + "/CLAUDE.md (project instructions):\n\n# " + w.word + "\n\n## Old\n\n" + w.word + "\n\n## Old\n\n- never " + w.word + "\n"}}, 2, 100)
+	scan.Add([]wire.Passage{{Text: "Contents of /" + w.word + "/CLAUDE.md (project instructions):\n\n# " + w.word + "\n\n## Old\n\n" + w.word + "\n\n## Old\n\n- never " + w.word + "\n"}}, 2 /* requests */, 100 /* input tokens */)
 	return &scan, w.err()
 }
 

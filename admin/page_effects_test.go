@@ -49,9 +49,9 @@ func TestOverviewListsOpenTasks(t *testing.T) {
 		"two waiting lessons": {nil, 2, false, []string{">2 lessons wait for approval<"}},
 		"bad health figure":   {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
-		checkPage(t, name, mainText(t, "/", func(f *wordSource, _ *admin.Options) {
-			f.report.Lessons, f.book = tc.rows, waitingLessons(tc.waiting)
-			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: tc.bad}}
+		checkPage(t, name, mainText(t, "/", func(source *wordSource, _ *admin.Options) {
+			source.report.Lessons, source.book = tc.rows, waitingLessons(tc.waiting)
+			source.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: tc.bad}}
 		}), tc.wantText...)
 	}
 }
@@ -59,10 +59,10 @@ func TestOverviewListsOpenTasks(t *testing.T) {
 func TestOverviewListsOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.OpenSessions{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
-		return mainText(t, "/", func(f *wordSource, _ *admin.Options) {
+		return mainText(t, "/", func(source *wordSource, _ *admin.Options) {
 			open.Matched = matched
-			f.report.Global, f.report.Open = report.Global{}, &open
-			f.report.Lessons = []report.Row{{Slug: "a", Arm: "a@1", State: "active"}, {Slug: "b", Arm: "b@1", State: "active"}}
+			source.report.Global, source.report.Open = report.Global{}, &open
+			source.report.Lessons = []report.Row{{Slug: "a", Arm: "a@1", State: "active"}, {Slug: "b", Arm: "b@1", State: "active"}}
 		})
 	}
 	checkPage(t, "with a match", page(map[trial.Arm]int{"a@1": 40}), "40 sessions are open and do not count yet. Sessions with an inserted lesson: 31.",
@@ -73,8 +73,8 @@ func TestOverviewListsOpenSessionsBeforeFirstClose(t *testing.T) {
 
 func TestEmptyTenantOverviewLinksOtherTenants(t *testing.T) {
 	page := func(treated int64) string {
-		return mainText(t, "/", func(f *wordSource, o *admin.Options) {
-			f.report.Global, f.report.Lessons = report.Global{NTreated: treated}, nil
+		return mainText(t, "/", func(source *wordSource, o *admin.Options) {
+			source.report.Global, source.report.Lessons = report.Global{NTreated: treated}, nil
 			o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"team-b", "default", "team-a"}, nil }
 		})
 	}
@@ -119,9 +119,9 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
 		}},
 	} {
-		checkPage(t, name, mainText(t, tc.target, func(f *wordSource, o *admin.Options) {
+		checkPage(t, name, mainText(t, tc.target, func(source *wordSource, o *admin.Options) {
 			o.Program.Prices = func() admin.Prices { return tc.prices }
-			r := report.Report{GeneratedAt: f.generated}
+			r := report.Report{GeneratedAt: source.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
 			r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl = new(0.1), new(0.06), new(0.151), 950, 50
 			r.Global.Days = []report.Day{{Date: "2026-04-24", NTreated: 7}, {
@@ -132,19 +132,19 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 				r.Lessons = append(r.Lessons, report.Row{Slug: fmt.Sprint("l-", i), Arm: fmt.Sprint("l-", i), State: "active", Verdict: v})
 			}
 			tc.change(&r)
-			f.report = r
+			source.report = r
 		}), tc.wantText...)
 	}
 }
 
 func TestPagesWithoutRowsShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
-		checkPage(t, target, mainText(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
+		checkPage(t, target, mainText(t, target, func(source *wordSource, _ *admin.Options) { source.fail = true }),
 			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
-	checkPage(t, "no lessons", mainText(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
+	checkPage(t, "no lessons", mainText(t, "/lessons", func(source *wordSource, _ *admin.Options) { source.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
-		checkPage(t, want, mainText(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
+		checkPage(t, want, mainText(t, "/lessons?q=nothing", func(source *wordSource, _ *admin.Options) { source.report.Lessons = source.report.Lessons[:n] }), want, "No lesson matches")
 	}
 }
 
@@ -224,12 +224,12 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "word", Action: "create", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
 		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the new lesson file", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
-		page := mainText(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
-			w := pageData{wordSource: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
-			o.TrueEffect, f.findings, f.events = nil, nil, nil
-			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
-			f.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
-			w.row = &f.report.Lessons[0]
+		page := mainText(t, "/lessons/word", func(source *wordSource, o *admin.Options) {
+			w := pageData{wordSource: source, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
+			o.TrueEffect, source.findings, source.events = nil, nil, nil
+			source.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
+			source.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
+			w.row = &source.report.Lessons[0]
 			tc.change(&w)
 		})
 		checkPage(t, name, page, tc.wantText...)
@@ -238,7 +238,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 
 func TestLessonPageShowsBacktest(t *testing.T) {
 	pageWithBacktest := func(b backtest.Result) string {
-		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
+		return mainText(t, "/lessons/word?backtest=1", func(source *wordSource, _ *admin.Options) { source.backtest = b })
 	}
 	checkPage(t, "backtest with matches", pageWithBacktest(backtest.Result{
 		Sessions: 40, Matched: 3, Words: []backtest.SessionCount{{Text: "flaky", Sessions: 3}}, SilentTriggers: []string{"never"}, Examples: []string{"s-9"},
@@ -258,6 +258,7 @@ type blocklessLibrary struct{ *wordSource }
 
 func (blocklessLibrary) Block(string, *lesson.Lesson) string { return "" }
 
+// failingSessions is a source whose stored sessions are unreadable.
 type failingSessions struct{}
 
 func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
@@ -272,77 +273,78 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// queuePage returns the queue page with the candidates early and late, as altered by change. l is the lesson late.
-func queuePage(t *testing.T, target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
+// queuePage returns the queue page with the candidates early and late and the active lesson current, as altered by
+// change. l is the lesson late.
+func queuePage(t *testing.T, target string, change func(source *wordSource, l *lesson.Lesson, o *admin.Options)) string {
 	t.Helper()
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
-	return mainText(t, target, func(f *wordSource, o *admin.Options) {
-		f.findings = nil
+	return mainText(t, target, func(source *wordSource, o *admin.Options) {
+		source.findings = nil
 		l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: created(2)}
-		f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: created(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
-		change(f, l, o)
+		source.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: created(1)}, {Slug: "current", State: lesson.Active, Body: "a\nb"}})
+		change(source, l, o)
 	})
 }
 
 func TestQueueShowsCandidateDetails(t *testing.T) {
-	plain := func(*wordSource, *lesson.Lesson, *admin.Options) {}
+	unchanged := func(*wordSource, *lesson.Lesson, *admin.Options) {}
 	for name, tc := range map[string]struct {
 		target   string
-		change   func(f *wordSource, l *lesson.Lesson, o *admin.Options)
+		change   func(source *wordSource, l *lesson.Lesson, o *admin.Options)
 		wantText []string
 	}{
-		"two candidates": {"/queue", plain, []string{
-			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from", "!Possible duplicate",
+		"two candidates": {"/queue", unchanged, []string{
+			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>current</a>", "!Changes from", "!Possible duplicate",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
 		"author and agent": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Approval.Source, l.Scope.Agent = "distill", "coder"
 		}, []string{" · written by distill", " · for the agent coder"}},
-		"evidence": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
-			f.list = store.SessionList{}
+		"evidence": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
+			source.list = store.SessionList{}
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "s-1", Note: "twice"}, {Kind: "user", Ref: "s-2"}}
 		}, []string{`<code>s-1</code> <span class="quiet">run: twice</span>`, `<code>s-2</code> <span class="quiet">user</span>`}},
-		"evidence from a stored session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from a stored session": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
-			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
+			source.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a> <span class="quiet">conversation · poor, 2 errors</span><q class="excerpt" dir="auto">Fix the build</q>`}},
-		"evidence from a stored run": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from a stored run": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "crew/7"}, {Kind: "conversation", Ref: "s-1"}}
-			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a"}, {ID: "0b"}}}
+			source.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a"}, {ID: "0b"}}}
 		}, []string{`<a href="/runs/crew%2F7"><code>crew/7</code></a> <span class="quiet">run · 3 sessions</span>`, `<li><code>s-1</code>`}},
-		"possible duplicates": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"possible duplicates": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Trigger.Keywords = []string{"a late train"}
 			old := &lesson.Lesson{Slug: "old", Title: "Late!", State: lesson.Rejected, Trigger: lesson.Trigger{Keywords: []string{"a late train"}}}
-			f.book = f.book.WithLessons([]*lesson.Lesson{l, old})
+			source.book = source.book.WithLessons([]*lesson.Lesson{l, old})
 		}, []string{`similar title: <a href="/lessons/old"><code>old</code></a> (rejected).`}},
-		"evidence without stored words": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence without stored words": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
-			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}
+			source.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a>`, "!<q"}},
-		"evidence from an opted-out session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from an opted-out session": {"/queue", func(source *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
-			f.list = store.SessionList{}
+			source.list = store.SessionList{}
 		}, []string{`<code>s-1</code> <span class="quiet">conversation</span>`, "!<q", "!/sessions/"}},
-		"findings from the checks": {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
-			f.findings = []lesson.Finding{{Severity: lesson.Error, Message: "it orders"}, {Message: "it is long"}}
+		"findings from the checks": {"/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+			source.findings = []lesson.Finding{{Severity: lesson.Error, Message: "it orders"}, {Message: "it is long"}}
 		}, []string{`<li class="bad">`, "it orders", `<li class="warn">`, "!All checks"}},
 		"replacement for an active lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
-			l.Supersedes, l.Body = []string{"nobody", "on"}, "a\nc"
-		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
+			l.Supersedes, l.Body = []string{"nobody", "current"}, "a\nc"
+		}, []string{"Changes from <code>current</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
 		"replacement for an unknown lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
-		"backtest": {"/queue?backtest=late", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
-			f.backtest = backtest.Result{Matched: 2, Sessions: 9, Words: []backtest.SessionCount{{Text: "w", Sessions: 2}}}
+		"backtest": {"/queue?backtest=late", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+			source.backtest = backtest.Result{Matched: 2, Sessions: 9, Words: []backtest.SessionCount{{Text: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
 		"unreadable sessions": {"/queue?backtest=late", func(_ *wordSource, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
-		"second page": {"/queue?page=2", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+		"second page": {"/queue?page=2", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
 			for i := range 21 {
 				all = append(all, &lesson.Lesson{Slug: fmt.Sprintf("c-%02d", i), State: lesson.Candidate})
 			}
-			f.book = lesson.NewBook(all)
+			source.book = lesson.NewBook(all)
 		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
-		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
-		"empty queue":         {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
+		"page after the last": {"/queue?page=9", unchanged, []string{"1 to 2 of 2"}},
+		"empty queue":         {"/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) { source.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
 		checkPage(t, name, queuePage(t, tc.target, tc.change), tc.wantText...)
 	}
@@ -357,12 +359,12 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 
 // Each slug equals an element id elsewhere on the page.
 func TestQueueElementIDsAreUnique(t *testing.T) {
-	page := queuePage(t, "/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
+	page := queuePage(t, "/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson
 		for _, slug := range []string{"main", "keys", "theme", "title-keys", "def-effect", "refresh"} {
 			all = append(all, &lesson.Lesson{Slug: slug, State: lesson.Candidate})
 		}
-		f.book = lesson.NewBook(all)
+		source.book = lesson.NewBook(all)
 	})
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {

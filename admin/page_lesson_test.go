@@ -22,6 +22,7 @@ import (
 	"precept/store"
 )
 
+// fakeLibrary is a library that also has an audit log and a survey of stored sessions.
 type fakeLibrary struct {
 	book   *lesson.Book
 	events []lesson.Event
@@ -113,7 +114,7 @@ func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibra
 type olderTextArchive struct{ Archive }
 
 func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
-	if tenant != "default" || session != "5e55" {
+	if tenant != "default" || session != "session-1" {
 		return "", store.ErrNoSession
 	}
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
@@ -122,7 +123,7 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 // If no stored session got an older text, the page has a note instead of the text.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
-	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@withheld", Injected: false}}}, "5e55", time.Unix(1e9, 0))
+	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@withheld", Injected: false}}}, "session-1", time.Unix(1e9, 0))
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@withheld", State: "edited", Verdict: report.Unproven})
 	cookie, _ := f.logIn(t)
@@ -132,7 +133,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
-		"The text <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
+		"The text <code>helpful@old</code>", `href="/sessions/session-1"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
 		"The text <code>helpful@withheld</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {

@@ -50,7 +50,7 @@ func listedSlugs(page string) (out []string) {
 func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = sampleReportWith(2000)
-	f.reports.report.Lessons[7].State = "edited"
+	f.reports.report.Lessons[7].State = "edited" // lesson 0004, hidden by default
 	get := func(query string) string {
 		t.Helper()
 		res := f.do(t, "GET", "/lessons"+query, bearer(token))

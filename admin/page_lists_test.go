@@ -34,11 +34,11 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 		"preview over the limit": {"/samples", func(l *store.SampleList) {
 			l.Samples[0].Sample.Output = map[string]any{"a_id": strings.Repeat("é", 20000)}
 		}, []string{"further bytes</pre>", "!�"}},
-		"filtered": {"/samples?quality=good&family=error_correction,dialog_response&agent=x&since=2026-01-01", func(*store.SampleList) {}, []string{
+		"filter by quality, family, agent and start": {"/samples?quality=good&family=error_correction,dialog_response&agent=x&since=2026-01-01", func(*store.SampleList) {}, []string{
 			"1 shown of 7 read", `<a href="/samples">Clear</a>`, `<option value="good" selected>`, `value="2026-01-01"`, `<option value="error_correction" selected>`,
 			`href="/api/export?agent=x&family=error_correction%2Cdialog_response&format=openai&quality=good&since=2026-01-01&tenant=default"`, "!format=experiment",
 		}},
-		"filtered by lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
+		"filter by lesson and end": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
 			`href="/api/export?format=experiment&lesson=l&tenant=default&until=2026-02-01"`, ">Clear</a>",
 		}},
 		"older samples": {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
@@ -49,11 +49,11 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 		}},
 		"no matching sample on this page": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
-		page := mainText(t, tc.target, func(f *wordSource, _ *admin.Options) {
-			f.samples = store.SampleList{RowsRead: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
+		page := mainText(t, tc.target, func(source *wordSource, _ *admin.Options) {
+			source.samples = store.SampleList{RowsRead: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
 				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
 			}}}}
-			tc.change(&f.samples)
+			tc.change(&source.samples)
 		})
 		checkPage(t, name, page, tc.wantText...)
 	}

@@ -20,7 +20,7 @@ const rulesText = "# Shop\n\n## Voice\n\nBe brief.\n\n## Tests\n\nRun the tests.
 
 func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
-	scan.Add([]wire.Passage{{Text: "Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}}, 2, 400)
+	scan.Add([]wire.Passage{{Text: "Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}}, 2 /* requests */, 400 /* input tokens */)
 	return &scan, nil
 }
 

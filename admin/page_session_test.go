@@ -15,13 +15,13 @@ import (
 // sessionPageWith returns the page for a closed session with one turn, as altered by change.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
-	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
-		f.transcript = store.Transcript{
+	return mainText(t, "/sessions/s-1", func(source *wordSource, _ *admin.Options) {
+		source.transcript = store.Transcript{
 			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
 			Exchanges:   1, Next: 1,
 			TurnItems: []store.TurnItem{{Turn: 1, Model: "gpt", Status: 200, Outcome: sample.Complete, LatencyMS: 1250}},
 		}
-		change(&f.transcript)
+		change(&source.transcript)
 	})
 }
 
@@ -44,7 +44,7 @@ func TestTurnHeadingShowsMarksAndTokens(t *testing.T) {
 	}
 }
 
-func TestTurnEntriesNameTheAuthor(t *testing.T) {
+func TestTurnEntriesShowAuthorAndText(t *testing.T) {
 	long := strings.Repeat("x", 1200)
 	for want, entry := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
@@ -164,11 +164,11 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 
 func TestSessionsPageListsAndFilters(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
-		return mainText(t, target, func(f *wordSource, _ *admin.Options) {
-			f.list = store.SessionList{RowsRead: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
+		return mainText(t, target, func(source *wordSource, _ *admin.Options) {
+			source.list = store.SessionList{RowsRead: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
 				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
 			}}}
-			change(&f.list)
+			change(&source.list)
 		})
 	}
 	none := func(l *store.SessionList) { l.Sessions = nil }

@@ -23,9 +23,9 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 	manyWords := strings.Repeat("lorem ipsum ", 1<<20/12)
 	longWord := strings.Repeat("x", 1<<20)
 	addLessons := func(state lesson.State) func(*wordSource, *admin.Options) {
-		return func(f *wordSource, _ *admin.Options) {
+		return func(source *wordSource, _ *admin.Options) {
 			var all []*lesson.Lesson
-			f.report.Lessons = nil
+			source.report.Lessons = nil
 			for i := range 10_000 {
 				slug := fmt.Sprintf("l-%05d", i)
 				all = append(all, &lesson.Lesson{Slug: slug, State: state})
@@ -33,52 +33,52 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 				for range 2 {
 					row.Days = append(row.Days, report.Band{Date: "2026-04-01", Effect: 0.1})
 				}
-				f.report.Lessons = append(f.report.Lessons, row)
+				source.report.Lessons = append(source.report.Lessons, row)
 			}
-			f.book, f.findings = lesson.NewBook(all), nil
+			source.book, source.findings = lesson.NewBook(all), nil
 		}
 	}
-	fillLesson := func(f *wordSource, _ *admin.Options) {
+	fillLesson := func(source *wordSource, _ *admin.Options) {
 		l := &lesson.Lesson{Slug: "word", Title: longWord, Body: manyWords, State: lesson.Candidate}
 		l.Trigger.Description = longWord
 		for i := range 5000 {
 			l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprint("a keyword of some length ", i))
 			l.Evidence = append(l.Evidence, lesson.Evidence{Ref: fmt.Sprint("s-", i), Note: "it went wrong"})
-			f.findings = append(f.findings, lesson.Finding{Message: fmt.Sprint("something is not right at ", i)})
-			f.events = append(f.events, lesson.Event{Slug: "word", Action: "edit", By: fmt.Sprint("agent ", i)})
-			f.report.Lessons = append(f.report.Lessons, report.Row{Slug: "word", Arm: fmt.Sprint("word@", i), State: "edited"})
-			f.backtest.Words = append(f.backtest.Words, backtest.SessionCount{Text: fmt.Sprint("word ", i), Sessions: i})
+			source.findings = append(source.findings, lesson.Finding{Message: fmt.Sprint("something is not right at ", i)})
+			source.events = append(source.events, lesson.Event{Slug: "word", Action: "edit", By: fmt.Sprint("agent ", i)})
+			source.report.Lessons = append(source.report.Lessons, report.Row{Slug: "word", Arm: fmt.Sprint("word@", i), State: "edited"})
+			source.backtest.Words = append(source.backtest.Words, backtest.SessionCount{Text: fmt.Sprint("word ", i), Sessions: i})
 		}
-		f.book = lesson.NewBook([]*lesson.Lesson{l})
+		source.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
-	fillTranscript := func(f *wordSource, _ *admin.Options) {
-		f.transcript.Name, f.transcript.Agent, f.transcript.Model, f.transcript.TurnItems = longWord, longWord, longWord, nil
+	fillTranscript := func(source *wordSource, _ *admin.Options) {
+		source.transcript.Name, source.transcript.Agent, source.transcript.Model, source.transcript.TurnItems = longWord, longWord, longWord, nil
 		for i := range store.TurnsShown {
-			f.transcript.TurnItems = append(f.transcript.TurnItems, store.TurnItem{Turn: i, Model: longWord, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
+			source.transcript.TurnItems = append(source.transcript.TurnItems, store.TurnItem{Turn: i, Model: longWord, Entries: []store.Entry{{Kind: "user", Text: "hello"}}})
 		}
 		for i := range 5000 {
-			f.transcript.Picks = append(f.transcript.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
-			f.transcript.Rewarded.Sources = append(f.transcript.Rewarded.Sources, store.SourceItem{})
-			f.transcript.Injected = append(f.transcript.Injected, fmt.Sprint("l-", i))
+			source.transcript.Picks = append(source.transcript.Picks, store.PickItem{Slug: fmt.Sprint("l-", i)})
+			source.transcript.Rewarded.Sources = append(source.transcript.Rewarded.Sources, store.SourceItem{})
+			source.transcript.Injected = append(source.transcript.Injected, fmt.Sprint("l-", i))
 		}
 	}
-	fillLists := func(f *wordSource, _ *admin.Options) {
-		f.list.Sessions, f.samples.Samples = nil, nil
+	fillLists := func(source *wordSource, _ *admin.Options) {
+		source.list.Sessions, source.samples.Samples = nil, nil
 		for range store.DefaultRows {
 			x := store.SessionItem{ID: "s-1", Name: longWord, Agent: longWord, Model: longWord}
 			for i := range 500 {
 				x.Injected = append(x.Injected, fmt.Sprintf("a-lesson-of-some-length-%d", i))
 			}
-			f.list.Sessions = append(f.list.Sessions, x)
-			f.samples.Samples = append(f.samples.Samples, store.SampleItem{Agent: longWord, Sample: sample.Sample{
+			source.list.Sessions = append(source.list.Sessions, x)
+			source.samples.Samples = append(source.samples.Samples, store.SampleItem{Agent: longWord, Sample: sample.Sample{
 				ID: "x", Input: map[string]any{"text": manyWords}, Output: map[string]any{"text": manyWords},
 			}})
 		}
 	}
-	fillHealth := func(f *wordSource, _ *admin.Options) {
-		f.health.ReloadError, f.health.Store.Problem, f.health.Started = longWord, longWord, time.Unix(1e9, 0)
-		f.health.Config = []configs.Setting{{Path: "key", Value: longWord, Default: "x", Changed: true}}
-		f.figures = []admin.Figure{{Name: "Store", Value: longWord, Bad: true}}
+	fillHealth := func(source *wordSource, _ *admin.Options) {
+		source.health.ReloadError, source.health.Store.Problem, source.health.Started = longWord, longWord, time.Unix(1e9, 0)
+		source.health.Config = []configs.Setting{{Path: "key", Value: longWord, Default: "x", Changed: true}}
+		source.figures = []admin.Figure{{Name: "Store", Value: longWord, Bad: true}}
 	}
 	for name, tc := range map[string]struct {
 		target   string

@@ -66,7 +66,8 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 	}
 }
 
-// If the file is unreadable, EnsureToken returns no token.
+// If the token file cannot be written, EnsureToken returns a token for this start. If the file is unreadable,
+// EnsureToken returns no token.
 func TestEnsureTokenReportsFileErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

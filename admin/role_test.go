@@ -38,13 +38,13 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // these routes need no token
-	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
+	parameters := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	viewed := 0
 	for _, r := range f.echo.Routes() {
 		if slices.Contains(openRoutes, r.Path) || r.Path == "/logout" || r.Method == echo.RouteNotFound {
 			continue
 		}
-		res := f.do(t, r.Method, fill.Replace(r.Path), bearer(viewerToken))
+		res := f.do(t, r.Method, parameters.Replace(r.Path), bearer(viewerToken))
 		text := body(t, res)
 		want := http.StatusForbidden
 		if r.Method == http.MethodGet && isViewable(r.Path) {
@@ -71,7 +71,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 }
 
-// Viewers must not see a backtest, because it shows users' sentences.
+// Viewers must not see a backtest, because a backtest shows users' sentences.
 func TestViewerGetsNoBacktest(t *testing.T) {
 	const sentence = "Jane Doe rotates the database credentials"
 	lib := newFakeLibrary(t)
@@ -115,7 +115,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 }
 
 // The audit log contains the refused action, with the role and the first digits of the token's digest.
-func TestBrowserViewerIsReadOnlyAndAudited(t *testing.T) {
+func TestViewerInBrowserIsReadOnlyAndAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {

@@ -124,10 +124,11 @@ func TestSessionsPageStatesTheTotal(t *testing.T) {
 	}
 }
 
+// fakeSessionList is an archive with the sessions in list and recent.
 type fakeSessionList struct {
 	emptyArchive
-	list   store.SessionList
-	recent store.Recent
+	list   store.SessionList // sessions on a page
+	recent store.Recent      // sessions in the time range
 }
 
 func (l fakeSessionList) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -176,7 +177,9 @@ func TestNavigationKeepsSessionFilters(t *testing.T) {
 // Filtering the sessions by agent would leave the other agent's side empty, so the filter selects a compared agent.
 func TestCompareUsesAgentFilterAsSide(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
-	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {
+	for query, want := range map[string]string{ // the two compared agents
+		"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " ",
+	} {
 		var c Comparison
 		if err := json.Unmarshal([]byte(get(t, f, "/api/compare?"+query, http.StatusOK)), &c); err != nil {
 			t.Fatal(err)

@@ -191,8 +191,8 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	f := startServerIn(t, dir, loginTime(), nil)
 	cookie, _ := f.logIn(t)
 	for _, tc := range []struct {
-		after time.Duration
-		used  string
+		after time.Duration // time of a request, after the login
+		used  string        // stored time of the last use
 	}{{9 * time.Minute, "12:00:00Z"}, {11 * time.Minute, "12:11:00Z"}, {12 * time.Minute, "12:11:00Z"}} {
 		f.now = loginTime().Add(tc.after)
 		f.statusWith(t, cookie)

@@ -115,7 +115,7 @@ func TestLessonsWithoutEffectSortByMatches(t *testing.T) {
 	rows := []*report.Row{{Slug: "a"}, {Slug: "b", OpenMatched: 1}, {Slug: "c", OpenMatched: 2}, {Slug: "d", Matched: 1}}
 	slices.SortFunc(rows, rowOrder(""))
 	if got := rows[0].Slug + rows[1].Slug + rows[2].Slug + rows[3].Slug; got != "dcba" {
-		t.Errorf("order = %s, want dcba: closed sessions with a match first, then open ones", got)
+		t.Errorf("order = %s, want dcba: first the lesson that matched in a closed session, then by open sessions with a match", got)
 	}
 }
 
