@@ -15,65 +15,65 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory. A network listener would stop the synctest bubble's clock while a goroutine waits for
-// the network.
-type port struct {
+// memoryListener is a listener without a network. A goroutine that waits for the network would stop the clock of a
+// synctest bubble.
+type memoryListener struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
 	closed  chan struct{}
 	once    sync.Once
 }
 
-func (p *port) Accept() (net.Conn, error) {
+func (l *memoryListener) Accept() (net.Conn, error) {
 	select {
-	case c := <-p.dialed:
+	case c := <-l.dialed:
 		return c, nil
-	case <-p.closed:
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-func (p *port) Close() error {
-	p.once.Do(func() { close(p.closed) })
+func (l *memoryListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-func (p *port) Addr() net.Addr { return &p.address }
+func (l *memoryListener) Addr() net.Addr { return &l.address }
 
-// ports holds a server's listeners in memory, by address.
-type ports map[string]*port
+// memoryNetwork holds the listeners of a server, by address.
+type memoryNetwork map[string]*memoryListener
 
-func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
-	newPort := &port{
-		address: net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + len(p)},
+func (n memoryNetwork) listen(_ context.Context, _, _ string) (net.Listener, error) {
+	l := &memoryListener{
+		address: net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + len(n)},
 		dialed:  make(chan net.Conn), closed: make(chan struct{}),
 	}
-	p[newPort.address.String()] = newPort
-	return newPort, nil
+	n[l.address.String()] = l
+	return l, nil
 }
 
-func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
-	near, far := net.Pipe()
+func (n memoryNetwork) dial(_ context.Context, _, address string) (net.Conn, error) {
+	client, accepted := net.Pipe()
 	select {
-	case p[address].dialed <- far:
-		return near, nil
-	case <-p[address].closed:
+	case n[address].dialed <- accepted:
+		return client, nil
+	case <-n[address].closed:
 		return nil, net.ErrClosed
 	}
 }
 
-// bubbleServer is a server in a synctest bubble. The fake clock moves to the next timer as soon as all goroutines wait.
+// bubbleServer is a server in a synctest bubble. The fake clock jumps to the next timer when all goroutines wait.
 type bubbleServer struct {
 	*runningServer
-	ports ports
+	network memoryNetwork
 }
 
 func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{ports: ports{}}
-		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		b := &bubbleServer{network: memoryNetwork{}}
+		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.network.listen, true })
 		test(b)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -81,6 +81,7 @@ func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer))
 	})
 }
 
+// send sends a request as administrator. header has names and values, alternately.
 func (b *bubbleServer) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -91,7 +92,7 @@ func (b *bubbleServer) send(method, url, body string, header ...string) (status 
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := (&http.Transport{DialContext: b.ports.dial, DisableKeepAlives: true}).RoundTrip(req)
+	res, err := (&http.Transport{DialContext: b.network.dial, DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -103,17 +104,17 @@ func (b *bubbleServer) send(method, url, body string, header ...string) (status 
 	return res.StatusCode, string(text)
 }
 
-func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
-	forced := func() uint32 {
+func TestIdleServerCollectsGarbageEveryMinute(t *testing.T) {
+	forcedCollections := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
 	inBubble(t, nil, func(b *bubbleServer) {
-		before := forced()
+		before := forcedCollections()
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
-		if n := forced() - before; n != 3 {
+		if n := forcedCollections() - before; n != 3 {
 			b.t.Errorf("got %d forced collections in three minutes, want 3", n)
 		}
 		if status, _ := b.send(http.MethodGet, b.dataURL+"/readyz", ""); status != http.StatusOK {

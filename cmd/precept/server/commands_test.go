@@ -22,9 +22,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// The value redis:// selects the store's Redis.
-func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
-	for _, tc := range []struct{ lessons, store, storage, fault string }{
+// The key lessons has a directory, a Redis URL, or redis:// for the Redis that is the store.
+func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
+	for _, tc := range []struct{ lessons, store, wantName, wantError string }{
 		{"bank", "", "bank", ""},
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
 		{"redis://127.0.0.1:1/0", "", "redis", ""},
@@ -36,25 +36,24 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 		cfg.Lessons, cfg.Store.URL = tc.lessons, configs.Secret(tc.store)
 		tools := testTools()
 		storage, closeStorage, err := tools.OpenStorage(cfg)
-		if tc.fault != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.fault) {
-				t.Errorf("OpenStorage, %+v: err = %v, want an error with %q", tc, err, tc.fault)
+		if tc.wantError != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.wantError) {
+				t.Errorf("OpenStorage(lessons %q, store %q) error = %v, want an error with %q", tc.lessons, tc.store, err, tc.wantError)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("OpenStorage, %+v: %v", tc, err)
+			t.Errorf("OpenStorage(lessons %q, store %q) error = %v, want none", tc.lessons, tc.store, err)
 			continue
 		}
-		if storage.Name() != tc.storage {
-			t.Errorf("OpenStorage, %+v: got storage %s, want %s", tc, storage.Name(), tc.storage)
+		if storage.Name() != tc.wantName {
+			t.Errorf("OpenStorage(lessons %q, store %q): got storage %s, want %s", tc.lessons, tc.store, storage.Name(), tc.wantName)
 		}
 		closeStorage()
 	}
 }
 
-// A lesson may contain an email address, so only PrivateKinds finds personal data.
-func TestOpenBankLimitsAndSecretKinds(t *testing.T) {
+func TestOpenBankAppliesWriteLimit(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
@@ -69,6 +68,10 @@ func TestOpenBankLimitsAndSecretKinds(t *testing.T) {
 			t.Errorf("proposal %d by an agent within an hour: err = %v, want %v", i+1, err, want)
 		}
 	}
+}
+
+// SecretKinds must not find personal data, because an email address in a lesson is not a secret.
+func TestSecretKindsOmitPersonalData(t *testing.T) {
 	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
 		t.Error("SecretKinds(API key) = none, want at least one")
 	}
@@ -89,10 +92,10 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// A session without a matching lesson has no random assignment, so the export has no line for it.
-func TestOpenSessionAssignmentsAreExported(t *testing.T) {
+// The session no-match has no random assignment, so the export has no line about the session.
+func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
-		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
+		{"no lesson withheld", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session in the control group", "1", "0", "", "control"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			lessons := t.TempDir()
@@ -131,19 +134,19 @@ func TestOpenSessionAssignmentsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key in want is "KIND SLUG". The slug is empty for the assignment of the whole session.
+			// The keys are "KIND SLUG". The slug is empty if the assignment is about the whole session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("arm by assignment and lesson: got %v, want %v", got, want)
+				t.Errorf("arm by kind and lesson: got %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
+func TestOpenFilteredDoesNotCreateStore(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// startDistillingServer starts a server with one more setting, and with model as upstream and judge. It then sends a
-// request that starts the first session to distil.
+// startDistillingServer starts a server that distils lessons, with the URL model for upstream and judge, and sends one
+// session to distil. The judge is a model that reads sessions. key and value are an additional setting.
 func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
 	t.Helper()
 	s := startServer(t, flagSource(t, map[string]string{
 		"upstream": model + "/v1", "reward.close_after": "1s", key: value,
 		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model + "/v1", "distill.model": "judge",
 	}))
-	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // the test waits for the answer
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +26,8 @@ func startDistillingServer(t *testing.T, model, key, value string) *runningServe
 	return s
 }
 
-// The judge refuses the key, so that no session can be judged.
-func TestOverviewReportsAFailedDistiller(t *testing.T) {
+// The judge refuses every request with status 401.
+func TestOverviewReportsFailedDistiller(t *testing.T) {
 	const token = "0123456789abcdef"
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if body, err := io.ReadAll(r.Body); err != nil || bytes.Contains(body, []byte(`"model":"judge"`)) {
@@ -44,7 +44,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	eventually(t, "the failure on the overview", func() bool {
+	eventually(t, "distiller failure on the overview", func() bool {
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 	}
 }
 
-// The judge is a model that reads sessions. It replies without a judgement, so the step fails.
+// The reply from the judge is not a judgement, so the step distill fails.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -67,8 +67,8 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	defer model.Close()
 	s := startDistillingServer(t, model.URL, "metrics.public", "true")
 	var metrics []byte
-	eventually(t, "failure counted", func() bool {
-		res, err := http.Get(s.adminURL + "/metrics") //nolint:noctx // as above
+	eventually(t, "counted failure", func() bool {
+		res, err := http.Get(s.adminURL + "/metrics") //nolint:noctx // the test waits for the answer
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a step label has a session name: %s", metrics)
+		t.Errorf("a step label contains a session name:\n%s", metrics)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

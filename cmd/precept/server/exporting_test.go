@@ -13,14 +13,14 @@ import (
 	"precept/internal/session"
 )
 
-// oneSession is a store with one session of several turns, and feedback on the session and on turn 1.
+// oneSession is a store with one session, and with feedback on the session and on turn 1.
 type oneSession struct {
 	StoreReader
-	turns int
+	storedTurns int
 }
 
 func (o oneSession) Exchanges(context.Context, string, session.ID) (list []sample.Exchange, err error) {
-	for n := range o.turns {
+	for n := range o.storedTurns {
 		list = append(list, sample.Exchange{Turn: n + 1})
 	}
 	return list, nil
@@ -33,8 +33,8 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// Feedback on the session may be about an opted-out turn, so the text is left out. Feedback on one turn keeps the text.
-func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
+// A turn is missing after an opt-out. Feedback on the whole session could quote the missing turn.
+func TestExportOmitsFeedbackIfTurnIsMissing(t *testing.T) {
 	id := session.NamedID("default", session.NamespaceSession, "s")
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: "default", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)},
@@ -45,12 +45,12 @@ func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for turns, want := range map[int]string{3: "the key is 8", 2: ""} {
-		s, err := transcript(t.Context(), oneSession{turns: turns}, row)
+		s, err := transcript(t.Context(), oneSession{storedTurns: turns}, row)
 		if err != nil || len(s.Ratings) != 2 {
-			t.Fatalf("%d of 3 turns: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
+			t.Fatalf("%d of 3 turns stored: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
 		}
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
-			t.Errorf("%d of 3 turns: got ratings %+v, want comment %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
+			t.Errorf("%d of 3 turns stored: got ratings %+v, want comment %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
 	}
 }
@@ -67,14 +67,14 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 		for _, wanted := range []string{name, name + "x", "c"} {
 			j := &ExportJob{Session: wanted}
 			if got := j.selectsRow(&row); got != (wanted == name) {
-				t.Errorf("export %q, session row %q: selectsRow = %t, want %t", wanted, name, got, wanted == name)
+				t.Errorf("ExportJob{Session: %q}.selectsRow(session %q) = %t, want %t", wanted, name, got, wanted == name)
 			}
 		}
 	}
 }
 
-// BenchmarkOneSessionExportReadsARow measures reading a session's row that the export does not select.
-func BenchmarkOneSessionExportReadsARow(b *testing.B) {
+// BenchmarkSelectsRow measures a row that the export skips. An export of one session reads all rows.
+func BenchmarkSelectsRow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)
 	for i := range 40 {

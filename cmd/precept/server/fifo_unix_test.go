@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A server that opens the pipe would wait for a writer forever.
+// AGENT.md, the ledger, is a named pipe. A server that opens the pipe would wait for a writer forever.
 func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -25,7 +25,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default: // with ENXIO, no process has the pipe open for reading
+		default: // ENXIO means that no process has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 				t.Errorf("open the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
 				_ = w.Close()

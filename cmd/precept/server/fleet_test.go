@@ -14,6 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
+// fleetKeys is the content of fleet.json, a server's copy of the keys that all replicas share.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
@@ -34,21 +35,21 @@ func readFleetKeys(t *testing.T, source *server.Source) (keys fleetKeys) {
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newRecordingModel(t)
-	one := flagSource(t, injectAll(map[string]string{
+	firstSource := flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	other := flagSource(t, injectAll(map[string]string{
+	secondSource := flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	first, second := startServer(t, one), startServer(t, other)
-	if a, b := readFleetKeys(t, one), readFleetKeys(t, other); a != b {
-		t.Errorf("replica keys: got %+v and %+v, want the same", a, b)
+	first, second := startServer(t, firstSource), startServer(t, secondSource)
+	if a, b := readFleetKeys(t, firstSource), readFleetKeys(t, secondSource); a != b {
+		t.Errorf("fleet.json: got %+v and %+v, want equal keys", a, b)
 	}
 	if m.newSessionHasText(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
-	storage, err := tools.OpenRedisBank(loadConfig(t, one))
+	storage, err := tools.OpenRedisBank(loadConfig(t, firstSource))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,23 +63,23 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
-	for _, l := range []*runningServer{first, second} {
-		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionHasText(l, "coder", "build the targets", "End of lessons.") })
+	for _, s := range []*runningServer{first, second} {
+		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") })
 	}
 	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
-	for _, l := range []*runningServer{first, second} {
+	for _, s := range []*runningServer{first, second} {
 		eventually(t, "both sessions in each replica's report", func() bool {
-			r, err := l.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
+			r, err := s.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
 	}
-	for _, l := range []*runningServer{first, second} {
-		if err := l.stopAndWait(); err != nil {
+	for _, s := range []*runningServer{first, second} {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	}
-	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, other))
+	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, secondSource))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +89,8 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// Redis has the fleet's keys: a secret, and the salt for the random choice which sessions get a lesson. Without the
-// salt, the server would choose differently from the other replicas. After one start with Redis, the server has a local
-// copy.
+// Redis has the salt for the random assignments. With a different salt, a replica would withhold other lessons than the
+// rest of the fleet. After one start with Redis, fleet.json has a copy of the salt.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -98,8 +98,8 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
-	lessonInjected := func(l *runningServer) bool {
-		return m.newSessionHasText(l, "coder", "build the targets", "End of lessons.")
+	lessonInjected := func(s *runningServer) bool {
+		return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.")
 	}
 	s := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the fleet's salt is unknown"} {
@@ -115,7 +115,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	}
 	tools := testTools()
 	if db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source)); err == nil {
-		t.Errorf("OpenFiltered with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
+		t.Errorf("OpenFiltered without Redis: err = nil, want an error; Close error = %v", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -129,10 +129,10 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis.Kill()
 	restarted := startServer(t, source)
 	if unknown, injected := restarted.console.contains("the fleet's salt is unknown"), lessonInjected(restarted); unknown || !injected {
-		t.Errorf("restart without Redis: got salt reported as unknown = %v, lesson injected = %v, want false, true", unknown, injected)
+		t.Errorf("restart without Redis: unknown salt in the log = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
 	if readFleetKeys(t, source) != known {
-		t.Errorf("restart without Redis: got copied keys %+v, want %+v", readFleetKeys(t, source), known)
+		t.Errorf("fleet.json after a restart without Redis: got keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
 	if err := redis.Start(); err != nil { // the stop needs Redis
 		t.Fatal(err)
@@ -142,26 +142,26 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	}
 }
 
-func TestOtherStoresFleetKeysAreNotUsed(t *testing.T) {
+func TestChangedStoreURLReplacesFleetKeys(t *testing.T) {
 	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
-	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
-	source := flagSource(t, more)
+	options := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
+	source := flagSource(t, options)
 	if err := startServer(t, source).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	before := readFleetKeys(t, source)
-	more["store.url"] = other.URL()
-	moved := flagSource(t, more)
+	options["store.url"] = other.URL()
+	moved := flagSource(t, options)
 	if err := startServer(t, moved).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	if after := readFleetKeys(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("second store: got keys %+v, want them to differ from the first store's %+v", after, before)
+		t.Errorf("second store: got keys %+v, want none of the keys of the first store, %+v", after, before)
 	}
 }
 
-// The log reports that the lessons cannot be read.
-func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
+// Only the lessons are in Redis.
+func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := newRecordingModel(t)
@@ -172,7 +172,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 	lessonInjected := func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
-		t.Error("unavailable bank: a session got a lesson, want none")
+		t.Error("before Redis started: a session got a lesson, want none")
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
-			t.Errorf("/api/health during the outage: got %s, want %q in it", health, want)
+			t.Errorf("/api/health during the outage: got %s, want a body with %q", health, want)
 		}
 	}
 	if !lessonInjected() {
@@ -210,9 +210,8 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 }
 
-// A replica deletes old exchanges under a lease. The lease ends when a reload sets learning.hot to 0s, and when the
-// server stops.
-func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
+// Only the replica with the lease deletes old exchanges. With learning.hot: 0s, no exchange is deleted.
+func TestReplicaReleasesDeletionLease(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
 	write := addConfigFile(t, source)

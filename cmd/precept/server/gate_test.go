@@ -22,29 +22,29 @@ import (
 	"precept/store/sqlite"
 )
 
-// distill.gate: auto has started the trials. A lesson that the evaluation proves harmful stays on trial. A lesson is
-// archived if the interval that is valid at any time shows harm before the evaluation. Trials with too few picks, and
-// trials started by a user, do not change.
+// A trial ends with one evaluation after a planned number of picks, the sessions in which the lesson is injected or
+// withheld at random. A lesson with a harmful result stays on trial, because the chooser rarely picks such a lesson.
+// Clear harm before the evaluation archives the lesson. A trial started by a user never ends automatically.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {
-			with, without int
-			picks         int64
-			startedBy     string
-			want          lesson.State
+			successesWith, successesWithout int // in 200 sessions each
+			plannedPicks                    int64
+			startedBy                       string
+			want                            lesson.State
 		}{
-			"helps":                        {150, 100, 400, distill.AutoGate, lesson.Active},
-			"harms":                        {75, 105, 400, distill.AutoGate, lesson.Trial},
-			"early harm":                   {20, 150, 1000, distill.AutoGate, lesson.Archived},
-			"early harm in a user's trial": {20, 150, 1000, "ann", lesson.Trial},
-			"no finding":                   {101, 100, 400, distill.AutoGate, lesson.Archived},
-			"the last pick is missing":     {101, 100, 401, distill.AutoGate, lesson.Trial},
-			"no finding in a user's trial": {101, 100, 400, "ann", lesson.Trial},
+			"helpful lesson":                  {150, 100, 400, distill.AutoGate, lesson.Active},
+			"harmful lesson":                  {75, 105, 400, distill.AutoGate, lesson.Trial},
+			"clear harm before the end":       {20, 150, 1000, distill.AutoGate, lesson.Archived},
+			"clear harm in a user's trial":    {20, 150, 1000, "ann", lesson.Trial},
+			"no effect":                       {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"no effect, one pick is missing":  {101, 100, 401, distill.AutoGate, lesson.Trial},
+			"no effect, in a trial by a user": {101, 100, 400, "ann", lesson.Trial},
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
-				g := newGate(t, style)
-				l := g.startTrial(tc.startedBy, tc.picks)
-				g.storeSessions(l, tc.with, tc.without)
+				g := newGateFixture(t, style)
+				l := g.startTrial(tc.startedBy, tc.plannedPicks)
+				g.storeSessions(l, tc.successesWith, tc.successesWithout)
 				v, trials, d := g.open()
 				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
@@ -58,10 +58,10 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				}
 				v.lessons.book.Store(book)
 				row := g.reportRow(v)
-				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.picks == 400) {
-					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, evaluated if 400 picks were planned", row)
+				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.plannedPicks == 400) {
+					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, evaluated only if 400 picks are planned", row)
 				}
-				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
+				if name == "harmful lesson" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
 					t.Errorf("got verdict %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
 				}
 			})
@@ -69,33 +69,33 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// The verdicts Benched and LikelyHarms are the chooser's predictions, not proof.
-func TestEndedTrialVerdictDeterminesState(t *testing.T) {
+// Benched and LikelyHarms are the chooser's predictions, not proof, and archive the lesson like a missing proof.
+func TestEndTrialSetsStateByVerdict(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
 		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
 	} {
-		g := newGate(t, "advice")
+		g := newGateFixture(t, "advice")
 		l := g.startTrial(distill.AutoGate, 400)
 		_, trials, d := g.open()
 		if err := trials.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
-			t.Errorf("verdict %s: got state %s, want %s", verdict, got, want)
+			t.Errorf("endTrial(verdict %s): got state %s, want %s", verdict, got, want)
 		}
 	}
 }
 
-// gateFixture is a data directory with one lesson, with the slug "on-trial".
+// gateFixture is a configuration with a data directory and one lesson, "on-trial".
 type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
-// newGate returns a fixture with one lesson. style is the value for the key inject.style.
-func newGate(t *testing.T, style string) *gateFixture {
+// newGateFixture returns a fixture. style is the value for the key inject.style.
+func newGateFixture(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
 	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
@@ -119,9 +119,8 @@ func (g *gateFixture) startTrial(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores 400 rewarded sessions, half of them with the lesson. The parameters with and without are the
-// numbers of successes in each half.
-func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
+// storeSessions stores 400 rewarded sessions: 200 with the lesson, and 200 without.
+func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWithout int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
 	if err != nil {
@@ -134,15 +133,15 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 		a := trial.Assignment{At: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
 			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: trial.PlannedName(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
-		successes, reward := without, 0.0
+		successes, reward := successesWithout, 0.0
 		if i%2 == 0 {
-			successes = with
+			successes = successesWith
 		}
 		if i/2 < successes {
 			reward = 1
 		}
 		s := session.Settlement{Tenant: "default", To: session.SettledState{Rewarded: true, Reward: reward, Tier: 1}}
-		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish ids
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // ids differ in the first bytes
 		s.Deltas = append(append(a.ClosingDeltas(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
 		settlements[i] = s
 	}
@@ -151,7 +150,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server, but the server accepts no requests.
+// open sets up a server that accepts no requests.
 func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
@@ -202,31 +201,30 @@ func (g *gateFixture) reportRow(v *services) report.Row {
 	return r.Lessons[0]
 }
 
-// The distiller reads all tenants at the start, once a day, and after a run that stopped early.
-func TestDistillerReadsChangedTenants(t *testing.T) {
+func TestSelectTenantsSelectsChangedTenants(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
 	var names []string
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
 	for _, tc := range []struct {
-		when    string
-		changed []string
-		before  distill.Summary
-		later   time.Duration // time since the previous case
-		all     bool          // all tenants are read
+		when     string
+		changed  []string
+		previous distill.Summary // result of the previous run
+		elapsed  time.Duration   // time since the previous case
+		all      bool            // all tenants are read
 	}{
 		{when: "at the start", all: true},
 		{when: "without a change"},
 		{when: "after a change", changed: []string{"acme"}},
-		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
-		{when: "after a run that ended", changed: []string{"acme", "other"}},
+		{when: "after a run that stopped early", previous: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
+		{when: "after a complete run", changed: []string{"acme", "other"}},
 		{when: "after more changes than the list can hold", changed: []string{"a", "b", "c"}, all: true},
-		{when: "a day later", later: fullRunInterval, all: true},
+		{when: "a day later", elapsed: fullRunInterval, all: true},
 	} {
-		d.noteResult(tc.before, nil)
-		now, names = now.Add(tc.later), tc.changed
+		d.noteResult(tc.previous, nil)
+		now, names = now.Add(tc.elapsed), tc.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != tc.all || !tc.all && !slices.Equal(got, tc.changed) {
-			t.Errorf("%s: got tenants %#v (nil: all), want %v, all = %v", tc.when, got, tc.changed, tc.all)
+			t.Errorf("%s: got tenants %#v, want %q, or nil for all tenants = %v", tc.when, got, tc.changed, tc.all)
 		}
 	}
 }

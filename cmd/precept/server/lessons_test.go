@@ -62,41 +62,41 @@ func injectAll(extra map[string]string) map[string]string {
 	return out
 }
 
-// Until the approval, no session gets the lesson. Then only this agent's sessions get it.
+// After the approval, only the agent's own sessions get the lesson.
 func TestAgentLessonWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
-	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
+	adminHeader := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, s.dataURL+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
-	var made struct{ ID, State string }
-	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
+	var created struct{ ID, State string }
+	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusCreated || created.State != string(lesson.Quarantined) {
 		t.Fatalf("POST lesson proposal: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "lesson on the queue page", func() bool {
-		_, page := send(t, http.MethodGet, s.adminURL+"/queue", token, "")
-		return strings.Contains(page, made.ID)
+		_, page := send(t, http.MethodGet, s.adminURL+"/queue", adminHeader, "")
+		return strings.Contains(page, created.ID)
 	})
-	if _, page := send(t, http.MethodGet, s.adminURL+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
+	if _, page := send(t, http.MethodGet, s.adminURL+"/lessons/"+created.ID, adminHeader, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
 		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
 	if m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") {
 		t.Error("before the approval: a session got the lesson, want none")
 	}
 	act := func(action string) int {
-		status, _ := send(t, http.MethodPost, s.adminURL+"/api/lessons/"+action, token, "")
+		status, _ := send(t, http.MethodPost, s.adminURL+"/api/lessons/"+action, adminHeader, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
 		t.Errorf("approve with a path instead of a slug: got status %d, want 404", status)
 	}
-	if status := act(made.ID + "/approve"); status != http.StatusOK {
+	if status := act(created.ID + "/approve"); status != http.StatusOK {
 		t.Fatalf("approve: got status %d, want 200", status)
 	}
 	eventually(t, "session with the lesson after the approval", func() bool { return m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") })
 	if m.newSessionHasText(s, "other", "a zebra", "Use grep first.") {
 		t.Error("another agent: a session got the lesson, want none")
 	}
-	if status := act(made.ID + "/retire"); status != http.StatusOK {
+	if status := act(created.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("retire: got status %d, want 200", status)
 	}
 	eventually(t, "session without the retired lesson", func() bool { return !m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") })
@@ -105,23 +105,23 @@ func TestAgentLessonWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The ledger AGENT.md lists a project's failures. With ledger.trust: own, the ledger's agent gets the lesson without
-// approval.
+// The ledger, AGENT.md, lists a project's failures. With ledger.trust: own, the agent named in ledger.agent gets the
+// lesson without an approval.
 func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
-			m, entries := newRecordingModel(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+			m, agentFile := newRecordingModel(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 			write := func(file, rule string) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
-				if results, _, err := entries.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
+				if results, _, err := agentFile.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
 					t.Fatalf("Record(%s): got results %+v, error %v, want Status = %q, no error", file, results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
 			lessons := t.TempDir()
 			s := startServer(t, flagSource(t, injectAll(map[string]string{
-				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": entries.Path, "ledger.trust": trust, "ledger.agent": "coder",
+				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": agentFile.Path, "ledger.trust": trust, "ledger.agent": "coder",
 			})))
 			lessonState := func(rule string) lesson.State {
 				b, _, err := lesson.Load(lessons)
@@ -140,7 +140,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 			write("pkg/lexer.go", "Close the file.")
 			eventually(t, "second entry's lesson", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "agent session with the lesson", func() bool { return m.newSessionHasText(s, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "lesson in a session of the agent", func() bool { return m.newSessionHasText(s, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
 			if m.newSessionHasText(s, "other", "see pkg/parser.go", "Quote the names.") {
 				t.Error("another agent: a session got the lesson, want none")
@@ -155,7 +155,6 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 	}
 }
 
-// The renamed file has the corrupt database's content.
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := loadConfig(t, source).StoreURL()
@@ -189,7 +188,6 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 }
 
-// Changing an unknown lesson is an error. The value redis:// for lessons is an error if the store is a file.
 func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -203,8 +201,8 @@ func TestBankChangesLessonsWithoutServer(t *testing.T) {
 		defer closeBank()
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
-	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // not wrapped
-		t.Errorf("approve(unknown lesson) error = %v, want %v", err, bank.ErrNoLesson)
+	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // Act returns ErrNoLesson itself
+		t.Errorf("approve an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {

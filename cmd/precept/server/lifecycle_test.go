@@ -58,6 +58,7 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
+// sendSession sends one chat request in the session name, and then feedback with the given JSON members.
 func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
@@ -133,7 +134,7 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// addConfigFile returns a function that writes the configuration file.
+// addConfigFile adds a configuration file to source, and returns a function that writes the file.
 func addConfigFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
@@ -203,16 +204,16 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("got row %+v, want sample %s", row, line)
+			t.Errorf("Parquet row = %+v, want sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("got row %+v, want the feedback for sample %s", row, line)
+			t.Errorf("Parquet row = %+v, want the feedback in sample %s", row, line)
 		}
 	}
 }
 
-// The error occurs before the data directory is created.
-func TestPortInUseIsReportedWithKey(t *testing.T) {
+// A server without a port must not leave a data directory behind.
+func TestPortInUseErrorNamesKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -231,8 +232,8 @@ func TestPortInUseIsReportedWithKey(t *testing.T) {
 	}
 }
 
-// The server starts even if the service manager fails.
-func TestServerReportsAddresses(t *testing.T) {
+// The server starts even if the service manager (systemd) fails.
+func TestStartReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {
 			source := flagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
@@ -265,7 +266,7 @@ func TestServerReportsAddresses(t *testing.T) {
 				t.Errorf("the log lacks %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {
-				t.Error("running server: got IsLocked = false, want true")
+				t.Error("running server: IsLocked(data directory) = false, want true")
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
@@ -278,7 +279,7 @@ func TestServerReportsAddresses(t *testing.T) {
 				t.Errorf("ReadRunFile after the stop: err = %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
-				t.Error("after the stop: got IsLocked = true, want false")
+				t.Error("after the stop: IsLocked(data directory) = true, want false")
 			}
 		})
 	}

@@ -35,16 +35,16 @@ func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	}
 }
 
-// The log has at most one line per step in ten seconds. If the store or the outbox is unavailable, the log has at most
-// one line in a minute. A step that is canceled because the server stops is not a failure.
-func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
+// The log has at most one line per step in ten seconds, and one line a minute while the store or the outbox is
+// unavailable. The metric counts all failures. A step canceled by a stop of the server is not a failure.
+func TestFailureLogIsRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
 		unavailable := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // the loop takes 100 seconds
-			f.report("close", errors.New("odd"))
+			f.report("close", errors.New("unexpected"))
 			f.report("write", unavailable)
 			f.report("samples", unavailable)
 			f.report("lookup", unavailable)
@@ -62,7 +62,7 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.report("write", unavailable) // the recovery shortens the pause
+		f.report("write", unavailable) // after a recovery, the next line needs logInterval instead of a minute
 		time.Sleep(logInterval)
 		f.report("write", unavailable)
 		f.report("write", unavailable)

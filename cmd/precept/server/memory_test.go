@@ -22,7 +22,7 @@ func unwritableDir(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// An export gets status 503, because the store is in memory.
+// The store is then in memory, and an export gets status 503.
 func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
@@ -47,25 +47,25 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, s.adminURL+path, token, ""); !strings.Contains(body, want) {
-			t.Errorf("%s: got body %.3000s, want %q in it", path, body, want)
+			t.Errorf("%s: got body %.3000s, want a body with %q", path, body, want)
 		}
 	}
 	if status, _ := send(t, http.MethodGet, s.adminURL+"/api/export", token, ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("ReadRunFile(unwritable directory) error = nil, want one")
+		t.Error("ReadRunFile(unwritable directory) error = nil, want an error")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestUnstoredTokenIsValidUntilStop(t *testing.T) {
+func TestUnwritableTokenChangesAtRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	s := startServer(t, source, handleSignals)
 	token := s.server.Token()
-	if with, without := get(t, s.adminURL+"/api/report", token), get(t, s.adminURL+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
+	if with, without := getStatus(t, s.adminURL+"/api/report", token), getStatus(t, s.adminURL+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
 		t.Errorf("/api/report: got status %d with token %q and %d without a token, want 200 and 401", with, token, without)
 	}
 	if err := s.stopAndWait(); err != nil {
@@ -73,14 +73,14 @@ func TestUnstoredTokenIsValidUntilStop(t *testing.T) {
 	}
 	restarted := startServer(t, source, handleSignals)
 	if restarted.server.Token() == token || token == "" {
-		t.Errorf("two starts: got tokens %q and %q, want different tokens", token, restarted.server.Token())
+		t.Errorf("tokens of two starts: got %q and %q, want two different tokens", token, restarted.server.Token())
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
+func TestRedisStoreWorksWithoutWritableDataDirectory(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{
 		"upstream": startModel(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
@@ -98,7 +98,7 @@ func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 		return strings.Contains(body, `"kept"`)
 	})
 	if _, body := send(t, http.MethodGet, s.adminURL+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
-		t.Errorf(`/api/health: got %s, want "kind":"redis" in it`, body)
+		t.Errorf(`/api/health: got %s, want a body with "kind":"redis"`, body)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

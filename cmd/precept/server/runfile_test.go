@@ -34,7 +34,7 @@ func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 	}
 }
 
-// The data directory is below the working directory. A directory with other files gets no .gitignore.
+// A directory that already has files gets no .gitignore.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "foreign"} {
@@ -50,7 +50,7 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf("directory %s: Stat(.gitignore) error = %v, want it to exist = %v", dir, err, want)
+			t.Errorf("MakeDataDir(%q): Stat(.gitignore) error = %v, want a .gitignore = %v", dir, err, want)
 		}
 	}
 	for _, dir := range []string{"foreign", "nowhere"} {
@@ -63,13 +63,13 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 func TestCloseAfterPrefersRunningServer(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
 	if got := CloseAfter(cfg); got != 24*time.Hour {
-		t.Errorf("no server: CloseAfter = %v, want 24h as configured", got)
+		t.Errorf("no server: CloseAfter = %v, want the configured 24h", got)
 	}
 	const local = "http://127.0.0.1:1"
 	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), DataURL: local, AdminURL: local, CloseAfter: "5m0s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := CloseAfter(cfg); got != 5*time.Minute {
-		t.Errorf("running server: CloseAfter = %v, want 5m as in run.json", got)
+		t.Errorf("running server: CloseAfter = %v, want the 5m in run.json", got)
 	}
 }

@@ -38,8 +38,8 @@ func (s *runningServer) postAdmin(path, body string) string {
 	return answer
 }
 
-// The report counts a posted rating. A forgotten session is in no list and no export. The export command writes the
-// same lines as the server.
+// The report counts a posted rating, and a forgotten (deleted) session is in no list and no export. The export command
+// writes the same lines as the server.
 func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -98,19 +98,18 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		if err := (&server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(out.String()) { // the forgotten session s-3 is missing
+		for line := range strings.Lines(out.String()) {
 			if !strings.Contains(served, line) {
 				t.Errorf("server's export as %s lacks line %s of the command's export", format, line)
 			}
 		}
-		// The forgotten session has no assignments, because no lesson matched.
 		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
-			t.Errorf("export as %s after deleting a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
+			t.Errorf("export as %s after a session with one turn was forgotten: got %d fewer lines, want 1, or at least 0 for experiment", format, fewer)
 		}
 	}
 }
 
-// Exchanges during the opt-out are never stored or exported.
+// An exchange during the opt-out is never stored or exported.
 func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addConfigFile(t, source)
@@ -149,7 +148,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 }
 
 // The overview names the key that needs a restart. A viewer token in the same file is valid at once.
-func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
+func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
 	write("{}\n")
@@ -160,13 +159,13 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		write(text)
 		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
 	}
-	viewerStatus := func() int { return get(t, s.adminURL+"/api/report", "viewer") }
+	viewerStatus := func() int { return getStatus(t, s.adminURL+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Errorf("viewer token not in the file: got status %d, want 401", viewerStatus())
+		t.Errorf("before the reload: viewer token got status %d, want 401", viewerStatus())
 	}
 	reload("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
-		t.Errorf("viewer token after the reload: got status %d, want 200", viewerStatus())
+		t.Errorf("after the reload: viewer token got status %d, want 200", viewerStatus())
 	}
 	if !strings.Contains(s.getPage("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
@@ -179,14 +178,14 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}
 	if strings.Contains(s.getPage("/"), "needs a restart") {
-		t.Error("change reverted: the overview still has \"needs a restart\"")
+		t.Error("after the change was reverted, the overview still has \"needs a restart\"")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A request succeeds even if the collector refuses the span.
+// A request succeeds even if the collector refuses the span of the request.
 func TestSpansAreSentToCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
@@ -209,17 +208,17 @@ func TestSpansAreSentToCollector(t *testing.T) {
 		"upstream": startModel(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
 	s := startServer(t, flagSource(t, options))
-	s.sendSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
+	s.sendSession("coder", "traced", "words of the conversation", `"type":"approval"`)
 	if err := s.stopAndWait(); err != nil { // the server sends the buffered spans when it stops
 		t.Fatal(err)
 	}
 	got := <-spans
 	for _, want := range []string{"Bearer spans /v1/traces ", "chat m", "gen_ai.request.model", "coder"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("got span %q, want %q in it", got, want)
+			t.Errorf("got span %q, want a span with %q", got, want)
 		}
 	}
-	if strings.Contains(got, "a word that no span holds") {
+	if strings.Contains(got, "words of the conversation") {
 		t.Error("the span contains text of the conversation")
 	}
 	refuses.Store(true)
@@ -237,9 +236,8 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 }
 
-// The server replaces the crashed server's run.json, and reads the lessons once their directory exists. If a lesson
-// file becomes invalid, the lesson's previous text stays in effect.
-func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
+// The run.json left by the crash is replaced. An invalid lesson file leaves the previous text of the lesson in effect.
+func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
@@ -266,10 +264,10 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 	eventually(t, "log line about the invalid file", func() bool { return s.console.contains("a lesson file has no effect") })
 	if _, answer := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
-		t.Errorf("/api/health: got %s, want look-first.md and lesson_invalid in it", answer)
+		t.Errorf("/api/health: got %s, want a body with look-first.md and lesson_invalid", answer)
 	}
 	if !lessonInjected() {
-		t.Error("invalid file: a session got no lesson, want the previous text")
+		t.Error("invalid lesson file: a session got no lesson, want the previous text")
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -287,18 +285,18 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 }
 
 func TestOverviewCountsRequestsToUnsupportedAPIs(t *testing.T) {
-	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
+	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"
-	if page := l.getPage("/"); strings.Contains(page, "Unsupported API") {
-		t.Error("page without requests: got a line about an unsupported API, want none")
+	if page := s.getPage("/"); strings.Contains(page, "Unsupported API") {
+		t.Error("overview before the first request: got a line about an unsupported API, want none")
 	}
 	for range 2 {
-		send(t, http.MethodPost, l.dataURL+"/v1beta/models/gemini:generateContent", nil, `{}`)
+		send(t, http.MethodPost, s.dataURL+"/v1beta/models/gemini:generateContent", nil, `{}`)
 	}
-	if page := l.getPage("/"); !strings.Contains(page, "Unsupported API") || !strings.Contains(page, want) {
-		t.Errorf("overview: got no line %q about an unsupported API", want)
+	if page := s.getPage("/"); !strings.Contains(page, "Unsupported API") || !strings.Contains(page, want) {
+		t.Errorf("the overview lacks \"Unsupported API\" or %q", want)
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

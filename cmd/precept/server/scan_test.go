@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// manySessions is a store with count equal sessions, all started now.
+// manySessions is a store with count equal sessions, all started at the time now.
 type manySessions struct {
 	StoreReader
 	row   session.Row
@@ -34,7 +34,7 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-func TestScanRulesReadsBoundedSessions(t *testing.T) {
+func TestScanRulesStopsAtSessionLimit(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.NamedID("default", session.NamespaceSession, "s")
 	rec := &session.Record{Identity: session.Identity{ID: id, Tenant: "default", Started: now, Seen: now}, Thread: session.Thread{Turns: 1}}
@@ -45,7 +45,7 @@ func TestScanRulesReadsBoundedSessions(t *testing.T) {
 	for count, want := range map[int]int{3: 3, maxScannedSessions + 1: maxScannedSessions} {
 		scan, err := ScanRules(t.Context(), manySessions{row: row, count: count, now: now}, "default", now)
 		if err != nil || scan.Sessions != want {
-			t.Errorf("%d sessions: got %d scanned sessions, error %v, want %d and no error", count, scan.Sessions, err, want)
+			t.Errorf("ScanRules(%d sessions): got %d scanned sessions, error %v, want %d and no error", count, scan.Sessions, err, want)
 		}
 	}
 }

@@ -76,27 +76,27 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &runningServer{t: t, runErr: make(chan error, 1)}
+	s := &runningServer{t: t, runErr: make(chan error, 1)}
 	ready := make(chan [2]string, 1)
 	o := server.Options{
-		Tools: testTools(), Config: cfg, Source: source, Console: &l.console, Embedded: true,
+		Tools: testTools(), Config: cfg, Source: source, Console: &s.console, Embedded: true,
 		OnReady: func(data, admin string) { ready <- [2]string{data, admin} },
 	}
 	for _, c := range change {
 		c(&o)
 	}
-	l.server = server.New(o)
+	s.server = server.New(o)
 	var ctx context.Context
-	ctx, l.stop = context.WithCancel(context.Background())
-	go func() { l.runErr <- l.server.Run(ctx) }()
+	ctx, s.stop = context.WithCancel(context.Background())
+	go func() { s.runErr <- s.server.Run(ctx) }()
 	select {
 	case addresses := <-ready:
-		l.dataURL, l.adminURL = addresses[0], addresses[1]
-	case err := <-l.runErr:
-		l.stop()
+		s.dataURL, s.adminURL = addresses[0], addresses[1]
+	case err := <-s.runErr:
+		s.stop()
 		t.Fatal(err)
 	}
-	return l
+	return s
 }
 
 // stopAndWait stops the server twice; the second stop has no effect.
@@ -111,7 +111,7 @@ func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
 	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
-		"limits.lookup_timeout": "10s", // if a look-up takes 45 ms on a busy machine, the session is excluded
+		"limits.lookup_timeout": "10s", // with the default 45ms, a busy machine would exclude sessions from the experiment
 	}
 	maps.Copy(flags, extra)
 	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
@@ -119,7 +119,7 @@ func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	}}
 }
 
-func get(t *testing.T, url, token string) int {
+func getStatus(t *testing.T, url, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -146,12 +146,12 @@ func eventually(t *testing.T, state string, ok func() bool) {
 	}
 }
 
-// While the first server runs, a third server cannot use the first server's data directory.
+// A third server cannot use the data directory of a running server.
 func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
-	if own, foreign := get(t, first.adminURL+"/api/report", "first"), get(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
-		t.Errorf("first server: got status %d with its own token, %d with the second server's token, want 200, 401", own, foreign)
+	if own, other := getStatus(t, first.adminURL+"/api/report", "first"), getStatus(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || other != http.StatusUnauthorized {
+		t.Errorf("first server: got status %d with its own token, %d with the second server's token, want 200, 401", own, other)
 	}
 	cfg, err := firstSource.Load()
 	if err != nil {
@@ -159,21 +159,21 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("third server on the first one's directory: err = %v, want an error with %s", err, cfg.DataDir)
+		t.Errorf("third server, on the first server's directory: err = %v, want an error with %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(first.stopAndWait(), second.stopAndWait()); err != nil {
 		t.Error(err)
 	}
 	restarted := startServer(t, firstSource)
-	if get(t, restarted.dataURL+"/readyz", "") != http.StatusOK {
-		t.Error("/readyz after a restart on the directory: got a different status, want 200")
+	if status := getStatus(t, restarted.dataURL+"/readyz", ""); status != http.StatusOK {
+		t.Errorf("/readyz after a restart: got status %d, want 200", status)
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestStopDuringStreamReturnsErrCut(t *testing.T) {
+func TestStopDuringStreamReturnsErrStreamsCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -183,7 +183,7 @@ func TestStopDuringStreamReturnsErrCut(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := s.openStream()
 	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
-		t.Errorf("Run: err = %v, want ErrCut", err)
+		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
 		t.Error("client: got a complete stream, want a read error")
@@ -203,12 +203,12 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	}
 	write("admin: {tokens: [first]}\n")
 	s := startServer(t, source)
-	tokenAccepted := func(token string) bool { return get(t, s.adminURL+"/api/report", token) == http.StatusOK }
+	tokenAccepted := func(token string) bool { return getStatus(t, s.adminURL+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "panic in the log", func() bool { return s.console.contains("thrown by the test") })
 	if first, second := tokenAccepted("first"), tokenAccepted("second"); !first || second {
-		t.Errorf("after the panic: got token first accepted = %v, token second accepted = %v, want true, false", first, second)
+		t.Errorf("after the panic: token \"first\" accepted = %v, token \"second\" accepted = %v, want true, false", first, second)
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
@@ -218,7 +218,7 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	}
 }
 
-func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
+func TestOnlyFirstStartPrintsLoginLink(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()
 	if err != nil {

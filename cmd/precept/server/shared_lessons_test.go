@@ -10,7 +10,7 @@ import (
 	"precept/configs"
 )
 
-// They share the lessons even if their paths to the directory are spelled differently.
+// The watcher reads the lessons in "DIR/." and the writer the lessons in "DIR", which is the same directory.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---
@@ -37,12 +37,13 @@ Run the test again.
 	}
 	cfg := configs.Default()
 	cfg.Lessons = dir + "/."
+	// without Redis and without file events
 	l := newLibrary(Tools{Now: time.Now}, cfg, nil, false, &failures{log: slog.New(slog.DiscardHandler)})
 	l.open(t.Context())
 	active := l.book.Load().Lessons()
 	book, problems, err := l.bank.List(t.Context())
 	if err != nil || len(active) != 1 || book.Len() != 1 {
-		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want one from each", len(active), book.Len(), problems, err)
+		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want 1 lesson from each", len(active), book.Len(), problems, err)
 	}
 	if book.Lessons()[0] != active[0] {
 		t.Error("the writer parsed the file again, want the watcher's lesson")

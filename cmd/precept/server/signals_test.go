@@ -30,8 +30,9 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// A second signal ends the drain delay. The server then stops without an error, despite an idle connection.
-func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
+// During limits.drain_delay, load balancers learn from /readyz that the server stops. A second signal ends the delay.
+// The server then stops without an error, despite an idle connection.
+func TestServerServesDuringDrainDelay(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
 	if err != nil {
@@ -39,12 +40,12 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	}
 	defer func() { _ = idle.Close() }()
 	sendSignal(t, syscall.SIGTERM)
-	eventually(t, "status 503 from /readyz", func() bool { return get(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
+	eventually(t, "status 503 from /readyz", func() bool { return getStatus(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
 		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
-	if get(t, s.dataURL+"/healthz", "") != http.StatusOK {
-		t.Error("/healthz in the drain delay: got a different status, want 200")
+	if status := getStatus(t, s.dataURL+"/healthz", ""); status != http.StatusOK {
+		t.Errorf("/healthz in the drain delay: got status %d, want 200", status)
 	}
 	sendSignal(t, syscall.SIGTERM)
 	if err := <-s.runErr; err != nil {
@@ -53,7 +54,7 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s.stop()
 }
 
-func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
+func TestSecondSignalCutsStreams(t *testing.T) {
 	for _, secondSignal := range []bool{false, true} {
 		end := make(chan struct{})
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +72,7 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 		stream := s.openStream()
 		sendSignal(t, syscall.SIGTERM)
 		eventually(t, "status 503 from the admin listener's /readyz", func() bool {
-			return get(t, s.adminURL+"/readyz", "") == http.StatusServiceUnavailable
+			return getStatus(t, s.adminURL+"/readyz", "") == http.StatusServiceUnavailable
 		})
 		eventually(t, "closed data listener port", func() bool {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
@@ -112,7 +113,7 @@ func (s *runningServer) openStream() io.Reader {
 	return res.Body
 }
 
-// The log, the health page and the metrics report a fault until a reload succeeds.
+// The log, the health page and the metrics report a faulty file until a reload succeeds.
 func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
@@ -122,8 +123,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	// reload returns the metrics for the last reload.
-	reload := func() (successful string, lastSuccess float64) {
+	reloadMetrics := func() (successful string, lastSuccess float64) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
@@ -135,26 +135,26 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		}
 		return m[2], lastSuccess
 	}
-	successful, startedAt := reload()
+	successful, startedAt := reloadMetrics()
 	if successful != "1" || startedAt <= 0 {
 		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the start time", successful, startedAt)
 	}
-	for _, wrong := range []struct{ text, message string }{
+	for _, faulty := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
 		{"", "the configuration file is empty"},
 		{"bandit: [\n", "is not YAML"},
 	} {
-		write(wrong.text)
-		eventually(t, wrong.message+" in the log", func() bool { return s.console.contains(wrong.message) })
-		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
+		write(faulty.text)
+		eventually(t, faulty.message+" in the log", func() bool { return s.console.contains(faulty.message) })
+		eventually(t, faulty.message+" on the health page", func() bool { return strings.Contains(health(), faulty.message) })
 		if s.console.contains("level=DEBUG") {
-			t.Errorf("faulty file %q changed the log level", wrong.text)
+			t.Errorf("faulty file %q changed the log level", faulty.text)
 		}
-		if successful, lastSuccess := reload(); successful != "0" || lastSuccess != startedAt {
-			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the start time, %v", wrong.text, successful, lastSuccess, startedAt)
+		if successful, lastSuccess := reloadMetrics(); successful != "0" || lastSuccess != startedAt {
+			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the start time, %v", faulty.text, successful, lastSuccess, startedAt)
 		}
 	}
-	corrected := filepath.Join(t.TempDir(), "next.yaml") // the file is renamed over the old file, as editors do
+	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the old file, like the temporary file of an editor
 	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +163,9 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	}
 	eventually(t, "corrected file reloaded", func() bool { return s.console.contains("configuration reloaded") })
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
-		t.Errorf("/api/health after the correction: got %s, want 0.4 in it and no config_fault", current)
+		t.Errorf("/api/health after the correction: got %s, want a body with 0.4 and without config_fault", current)
 	}
-	if successful, lastSuccess := reload(); successful != "1" || lastSuccess <= startedAt {
+	if successful, lastSuccess := reloadMetrics(); successful != "1" || lastSuccess <= startedAt {
 		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, lastSuccess, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {

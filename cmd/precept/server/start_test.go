@@ -54,7 +54,7 @@ func advance(d time.Duration) {
 
 func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// goleak checks that the workers end.
+// TestMain checks with goleak that the workers end.
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -80,7 +80,7 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 }
 
-// checkGoroutines waits until each function runs in the given number of goroutines.
+// checkGoroutines waits until each function runs in at least the given number of goroutines.
 func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	s := startServer(t, source)
@@ -101,7 +101,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	}
 }
 
-// The dashboard and the index (_index.md) contain the lesson as well.
+// The dashboard and the index of the lessons, _index.md, list all lessons in effect.
 func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
@@ -112,13 +112,13 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
-			b.t.Errorf("index: got %q, error %v, want look-first in it", index, err)
+			b.t.Errorf("index: got %q, error %v, want a text with look-first", index, err)
 		}
 	})
 }
 
-// If a session's reply contains a /lesson command, only the session's agent gets the lesson.
-func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
+// Only the agent that wrote the /lesson command gets the lesson.
+func TestLessonCommandInReplyCreatesLesson(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
 	}, func(b *bubbleServer) {
@@ -134,7 +134,7 @@ func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	})
 }
 
-// After a crash, at most a few seconds of counts are lost. After a damaged file, the counts restart at zero.
+// A crash loses the counts of at most five seconds. If the file is damaged, the counts restart at zero.
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -144,7 +144,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 		b.sendTurn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
-			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want look-first in it", text, err)
+			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want a text with look-first", text, err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			b.t.Errorf("consulted.json: got %v, error %v, want mode 0600", info, err)
@@ -153,7 +153,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		s := startServer(t, flagSource(t, options))
 		if s.console.contains("they restart at zero") != damaged {
-			t.Errorf("damaged file = %v: got \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
+			t.Errorf("damaged file = %v: \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -174,7 +174,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 		t.Errorf("Run: err = %v, want \"thrown by the test\" and \"report the panic\"", err)
 	}
 	if server.IsLocked(cfg.DataDir) {
-		t.Error("after the panic: got IsLocked = true, want false")
+		t.Error("after the panic: IsLocked(data directory) = true, want false")
 	}
 	if err := startServer(t, source).stopAndWait(); err != nil {
 		t.Errorf("next start on the directory: %v", err)

@@ -23,9 +23,9 @@ import (
 
 // exchangeBytes sends bytes on a new connection, and returns the answer and the time until the server closed the
 // connection.
-func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
+func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.Duration) {
 	b.t.Helper()
-	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
+	c, err := b.network.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -44,24 +44,24 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Dura
 // The limits are limits.header_timeout during a request, and two minutes between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
-		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
-			b.t.Errorf("half a request: got response %q, closed after %v, want no response, 7s", answer, open)
+		if answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || openFor != 7*time.Second {
+			b.t.Errorf("half a request: got response %q, closed after %v, want no response, 7s", answer, openFor)
 		}
-		answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if !strings.Contains(answer, "200 OK") || open != 120*time.Second {
-			b.t.Errorf("whole request: got response %q, closed after %v, want 200 OK, 2m", answer, open)
+		answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if !strings.Contains(answer, "200 OK") || openFor != 120*time.Second {
+			b.t.Errorf("whole request: got response %q, closed after %v, want 200 OK, 2m", answer, openFor)
 		}
 	})
 }
 
-// A change back to an earlier version of the file takes effect, too. A faulty file is reported and changes nothing.
+// A return to the content of an earlier file is a change as well. A faulty file is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{ports: ports{}}
-		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
+		b := &bubbleServer{network: memoryNetwork{}}
+		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.network.listen, true })
 		accepts := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.adminURL+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
@@ -82,7 +82,7 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
 		advance(2 * time.Second)
 		if accepted, reported := accepts("third"), b.console.contains("learning.retention"); !accepted || !reported {
-			t.Errorf("faulty file: got token third accepted = %v, learning.retention in the log = %v, want true, true", accepted, reported)
+			t.Errorf("faulty file: token \"third\" accepted = %v, learning.retention in the log = %v, want true, true", accepted, reported)
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -95,9 +95,9 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	write := addConfigFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{ports: ports{}}
+		b := &bubbleServer{network: memoryNetwork{}}
 		start := func(now func() time.Time) {
-			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
+			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.network.listen, true, now })
 		}
 		listedSessions := func() int {
 			_, list := b.send(http.MethodGet, b.adminURL+"/api/sessions", "")
@@ -148,17 +148,17 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		call := func(id, args string) string {
 			return fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"book_room","arguments":%q}}]}`, id, args)
 		}
-		list := []string{`{"role":"user","content":"Book a room for Thursday."}`}
+		messages := []string{`{"role":"user","content":"Book a room for Thursday."}`}
 		for _, more := range [][]string{
 			{call("c1", `{"day":"Thursday"}`), `{"role":"tool","tool_call_id":"c1","content":"{\"error\":\"day must be an ISO date\"}"}`},
 			{call("c2", `{"day":"2031-05-08"}`), `{"role":"tool","tool_call_id":"c2","content":"{\"ok\":true}"}`},
 			nil,
 		} {
-			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
+			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(messages, ",") + `]}`
 			if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
 				b.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
 			}
-			list = append(list, more...)
+			messages = append(messages, more...)
 		}
 		advance(29 * time.Minute)
 		if open := proposedStates(b.t); open != nil {
@@ -193,8 +193,8 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
-		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || get(t, s.dataURL+"/healthz", "") != http.StatusOK {
-			t.Errorf("listen: %s: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
+		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || getStatus(t, s.dataURL+"/healthz", "") != http.StatusOK {
+			t.Errorf("listen: %q: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -202,10 +202,10 @@ func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	}
 }
 
-func TestIndexHasCurrentSessionCounts(t *testing.T) {
+func TestLessonIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	row := func(b *bubbleServer) string {
+	indexRow := func(b *bubbleServer) string {
 		text, err := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		if err != nil {
 			b.t.Fatal(err)
@@ -230,8 +230,8 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 		if status, answer := b.send(http.MethodPost, b.adminURL+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
 			b.t.Fatalf("trial start: got status %d, body %q, want status 200", status, answer)
 		}
-		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
-			b.t.Errorf("got index row %q, want 2 successes and 1 failure", got)
+		if got := indexRow(b); !strings.Contains(got, "| 2 | 1 |") {
+			b.t.Errorf("_index.md: got row %q, want 2 successes and 1 failure", got)
 		}
 	})
 }

@@ -8,25 +8,25 @@ import (
 	"testing"
 )
 
-// A request with a foreign Host header does not get the addresses, and other requests are forwarded.
+// The page has addresses only for a request with a known Host header. Requests from programs are forwarded.
 func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)
 	}))
 	t.Cleanup(model.Close)
-	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": model.URL})))
+	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": model.URL})))
 	const html = "text/html,application/xhtml+xml,*/*;q=0.8"
 	for _, c := range []struct {
 		name, method, path, accept, host string
-		want, without                    []string
+		want, unwanted                   []string
 	}{
-		{"browser", "GET", "/", html, "", []string{"not for browsers", "The dashboard is at " + l.adminURL, "OPENAI_BASE_URL=" + l.dataURL + "/v1", "ANTHROPIC_BASE_URL=" + l.dataURL + "\n"}, []string{"the upstream got"}},
-		{"browser with a foreign host", "GET", "/", html, "evil.example", []string{"not for browsers", "precept dashboard"}, []string{"the upstream got", "http://"}},
+		{"browser", "GET", "/", html, "", []string{"not for browsers", "The dashboard is at " + s.adminURL, "OPENAI_BASE_URL=" + s.dataURL + "/v1", "ANTHROPIC_BASE_URL=" + s.dataURL + "\n"}, []string{"the upstream got"}},
+		{"browser with an unknown host", "GET", "/", html, "evil.example", []string{"not for browsers", "precept dashboard"}, []string{"the upstream got", "http://"}},
 		{"program", "GET", "/", "*/*", "", []string{"the upstream got /"}, nil},
 		{"browser at another path", "GET", "/v1/models", html, "", []string{"the upstream got /v1/models"}, nil},
-		{"form", "POST", "/", html, "", []string{"the upstream got /"}, nil},
+		{"submitted form", "POST", "/", html, "", []string{"the upstream got /"}, nil},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), c.method, l.dataURL+c.path, http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), c.method, s.dataURL+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,16 +42,16 @@ func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 		}
 		for _, part := range c.want {
 			if !strings.Contains(string(body), part) {
-				t.Errorf("%s: got %q, want %q in it", c.name, body, part)
+				t.Errorf("%s: got %q, want a body with %q", c.name, body, part)
 			}
 		}
-		for _, part := range c.without {
+		for _, part := range c.unwanted {
 			if strings.Contains(string(body), part) {
-				t.Errorf("%s: got %q, want no %q in it", c.name, body, part)
+				t.Errorf("%s: got %q, want a body without %q", c.name, body, part)
 			}
 		}
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

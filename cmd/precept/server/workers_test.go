@@ -13,8 +13,8 @@ import (
 	"precept/configs"
 )
 
-// The log reports the panic without the text, which could quote a request.
-func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
+// The log omits the text of the panic, because the text could quote a request.
+func TestWorkerRestartsOnlyAfterPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &output})
@@ -33,7 +33,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("got %d worker attempts, want 3, and two panics in the log without text:\n%s", attempts, output.String())
+			t.Errorf("got %d worker attempts, want 3; got the log below, want two panics without the text:\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-ended; err != nil || time.Since(start) != time.Minute {
@@ -58,26 +58,26 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 }
 
 func TestMemoryIsReleasedOnlyWhenIdle(t *testing.T) {
-	forced := func() uint32 {
+	forcedCollections := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	i, before := idleMemory{totalAlloc()}, forced()
-	i.release()
-	if forced() != before+1 {
-		t.Errorf("idle: release forced %d collections, want 1", forced()-before)
+	memory, before := idleMemory{totalAlloc()}, forcedCollections()
+	memory.release()
+	if forcedCollections() != before+1 {
+		t.Errorf("idle: release forced %d collections, want 1", forcedCollections()-before)
 	}
-	before = forced()
+	before = forcedCollections()
 	for range maxIdleAlloc >> 20 {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
-	i.release()
-	if forced() != before {
-		t.Errorf("busy: release forced %d collections, want 0", forced()-before)
+	memory.release()
+	if forcedCollections() != before {
+		t.Errorf("busy: release forced %d collections, want 0", forcedCollections()-before)
 	}
-	i.release()
-	if forced() != before+1 {
-		t.Errorf("idle again: release forced %d collections, want 1", forced()-before)
+	memory.release()
+	if forcedCollections() != before+1 {
+		t.Errorf("idle again: release forced %d collections, want 1", forcedCollections()-before)
 	}
 }
