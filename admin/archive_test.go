@@ -156,13 +156,13 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 
 // fakeExport writes one line. If err is set, Export returns err instead of the line or after the line.
 type fakeExport struct {
-	asked         Export // selection in the newest export
+	selection     Export // newest export
 	err           error
 	failAfterLine bool
 }
 
 func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
-	f.asked = e
+	f.selection = e
 	if f.err != nil && !f.failAfterLine {
 		return f.err
 	}

@@ -118,7 +118,7 @@ func TestInvalidViewIsNotSaved(t *testing.T) {
 			t.Errorf("saving view %v: the next page lacks \"Nothing was saved\" or the reason %q", form["name"], want)
 		}
 	}
-	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})
+	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}}) // the last view that a tenant may save
 	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "a tenant has at most 100 saved views") {
 		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\"")
 	}

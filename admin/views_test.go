@@ -57,16 +57,16 @@ func TestExportUsesQueryAndPageFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	export := &fakeExport{}
 	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = export })
-	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || export.asked.Format != "mplp" || export.asked.Filter.Tenant != "t" || export.asked.Filter.Lesson != "l" || len(export.asked.Filter.Quality) != 1 {
-		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, export.asked)
+	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || export.selection.Format != "mplp" || export.selection.Filter.Tenant != "t" || export.selection.Filter.Lesson != "l" || len(export.selection.Filter.Quality) != 1 {
+		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, export.selection)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
 		t.Errorf("the page lacks link %s, or has a link with format=experiment, although that format cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
-	if export.asked.Agent != "coder" || export.asked.Session != "s-1" {
-		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, export.asked)
+	if export.selection.Agent != "coder" || export.selection.Session != "s-1" {
+		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, export.selection)
 	}
 }
 

@@ -73,7 +73,7 @@ func (p *circleProxy) bookRooms(t *testing.T) (rate float64) {
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
 	for range 2 { // the second call continues the first
-		if err := p.circle.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 4, 200); err != nil {
+		if err := p.circle.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 4 /* agents */, 200 /* bookings */); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,6 +115,7 @@ func TestCircleSuccessDependsOnLessons(t *testing.T) {
 		for _, s := range p.scores {
 			mean += s / float64(len(p.scores))
 		}
+		// One user in five gives no feedback, and one tool error in twenty contains an attacker's instruction.
 		if len(p.scores) != 320 || mean < rate-.06 || mean > rate+.06 || p.injectedInstructions != 20 {
 			t.Errorf("block %q: got %d rewarded sessions, want 320; mean reward %.2f, want %.2f within 0.06; %d failed results with an attacker's instruction, want 20", tc.block, len(p.scores), mean, rate, p.injectedInstructions)
 		}
@@ -153,7 +154,7 @@ func TestCircleRunSessionsReturnsRequestError(t *testing.T) {
 			return 0
 		}}
 		server := httptest.NewServer(p)
-		err := p.circle.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 1, 20)
+		err := p.circle.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 1 /* agent */, 20 /* bookings */)
 		server.Close()
 		if err == nil || !strings.Contains(err.Error(), "503") {
 			t.Errorf("request %d fails: RunSessions: err = %v, want an error with status 503", n, err)

@@ -27,22 +27,22 @@ type recordingProxy struct {
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
 	t.Helper()
-	s := &recordingProxy{results: map[string]string{}, asked: map[[2]string]int{}, fail: fail}
+	p := &recordingProxy{results: map[string]string{}, asked: map[[2]string]int{}, fail: fail}
 	model := NewUpstream(w)
-	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	p.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.requests++
-		if s.fail != nil {
-			if status := s.fail(r.URL.Path, s.requests); status != 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.requests++
+		if p.fail != nil {
+			if status := p.fail(r.URL.Path, p.requests); status != 0 {
 				rw.WriteHeader(status)
 				return
 			}
 		}
 		for h := range r.Header {
 			if strings.HasPrefix(h, "Precept") || strings.Contains(h, "Session") {
-				s.faults = append(s.faults, "got a session name in header "+h)
+				p.faults = append(p.faults, "got a session name in header "+h)
 			}
 		}
 		switch r.URL.Path {
@@ -55,25 +55,25 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 				Choices   []struct{ Message message }
 			}
 			if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-				s.faults = append(s.faults, err.Error())
+				p.faults = append(p.faults, err.Error())
 				return
 			}
-			s.asked[[2]string{r.UserAgent(), res.Model}]++
-			s.results[res.ID] = res.Choices[0].Message.Content
+			p.asked[[2]string{r.UserAgent(), res.Model}]++
+			p.results[res.ID] = res.Choices[0].Message.Content
 			_, _ = rw.Write(rec.Body.Bytes())
 		case "/v1/feedback":
 			var f map[string]any
 			if err := json.Unmarshal(body, &f); err != nil {
-				s.faults = append(s.faults, err.Error())
+				p.faults = append(p.faults, err.Error())
 			}
-			s.feedback = append(s.feedback, f)
+			p.feedback = append(p.feedback, f)
 			rw.WriteHeader(http.StatusAccepted)
 		default:
-			s.faults = append(s.faults, "got a request for "+r.URL.Path)
+			p.faults = append(p.faults, "got a request for "+r.URL.Path)
 		}
 	}))
-	t.Cleanup(s.Close)
-	return s
+	t.Cleanup(p.Close)
+	return p
 }
 
 // fleet returns simulated agents that send their requests to the proxy.

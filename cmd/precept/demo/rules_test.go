@@ -41,7 +41,7 @@ func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...str
 		world.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	if err := world.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 4, sessions); err != nil {
+	if err := world.RunSessions(t.Context(), server.URL+"/v1", server.Client(), 4 /* agents */, sessions); err != nil {
 		t.Fatal(err)
 	}
 	if int(rated) != sessions || world.Done() != int64(sessions) {
