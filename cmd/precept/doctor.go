@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,26 +166,23 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	rows := [][]string{
 		{"exchanges admitted", format(d.Admitted)},
 		{"  stored", format(d.Stored)},
-		{"  spooled", format(d.Spooled)},
-		{"  incomplete", format(d.Incomplete)},
+		{"  in the outbox, or in progress", format(d.Spooled)},
+		{"  interrupted by a crash", format(d.Incomplete)},
 		{"  dropped", format(dropped)},
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Dropped)) {
 		rows = append(rows, []string{"    " + name, format(d.Dropped[name])})
 	}
 	rows = append(rows,
-		[]string{"exchanges without a sample", format(d.Unsampled)},
-		[]string{"posted feedback that waits", format(d.LateFeedback)},
+		[]string{"stored, not yet in a sample", format(d.Unsampled)},
+		[]string{"posted feedback in the outbox", format(d.LateFeedback)},
 		[]string{"set aside after a panic", format(int64(d.DeadLetters.Total))})
 	if len(d.Store) > 0 {
 		rows = append(rows, []string{"in the store", ""})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
-		label := strings.ReplaceAll(name, "_", " ")
-		if name == "sessions" { // a run is stored like a session
-			label = "sessions and runs"
-		}
-		rows = append(rows, []string{"  " + label, format(d.Store[name])})
+		label := map[string]string{"bytes": "bytes on disk", "parked": "feedback waiting for the session", "sessions": "sessions and runs"}[name]
+		rows = append(rows, []string{"  " + cmp.Or(label, strings.ReplaceAll(name, "_", " ")), format(d.Store[name])})
 	}
 	if err := writeTable(out, rows, columns); err != nil {
 		return err
@@ -226,6 +224,9 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(
 			out, columns, "run file: pid %d, data %s, admin %s%s", d.Running.PID, d.Running.DataURL, d.Running.AdminURL, note,
 		)
+	}
+	if d.OK {
+		printWrapped(out, columns, "no check failed")
 	}
 	return nil
 }

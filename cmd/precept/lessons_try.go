@@ -55,7 +55,8 @@ type tryResult struct {
 	Tags         []string            `json:"tags"`              // the request's tags, and tags configured for the words
 	Matches      []triedLesson       `json:"matches"`
 	NearMisses   []triedLesson       `json:"near"`
-	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons resembled by the text; empty below 200 captured sessions
+	Suggestions  []suggestedLesson   `json:"suggestions"`                  // lessons resembled by the text; empty below 200 captured sessions
+	ErrorMatches []string            `json:"tool_error_matches,omitempty"` // without a match: slugs of the matches as a failed tool call's result
 }
 
 func (inv *invocation) lessonsTryCommand() *cobra.Command {
@@ -97,6 +98,14 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 			return err
 		}
 		answer, q := tryLessons(inv.tools.Now(), cfg, book, &f, text)
+		if !f.toolError && len(answer.Matches) == 0 {
+			asError := f
+			asError.toolError = true
+			result, _ := tryLessons(inv.tools.Now(), cfg, book, &asError, text)
+			for _, l := range result.Matches {
+				answer.ErrorMatches = append(answer.ErrorMatches, l.Slug)
+			}
+		}
 		answer.Suggestions = inv.suggest(c.Context(), cfg, book, &q)
 		if f.asJSON {
 			return writeJSON(inv.stdout, answer)
@@ -242,6 +251,9 @@ func printTryResult(out io.Writer, t *tryResult) {
 	}
 	if len(t.Matches) == 0 {
 		fmt.Fprintln(out, "no lesson matches")
+	}
+	if len(t.ErrorMatches) > 0 {
+		fmt.Fprintf(out, "with --tool-error, as a failed tool call's result, the text matches %s\n", report.Printable(strings.Join(t.ErrorMatches, ", ")))
 	}
 	for _, l := range t.NearMisses {
 		fmt.Fprintf(
