@@ -43,7 +43,7 @@ func (n netResult) netAtEffect(effect float64) float64 {
 }
 
 func (n netResult) amount(x float64) string {
-	text := withSign(x, 2)
+	text := withSign(x, ifElse(x != 0 && math.Abs(x) < 0.1, 4, 2)) // the first injections cost less than a cent
 	if n.prices.Currency != "" {
 		text += "\u00a0" + n.prices.Currency
 	}
