@@ -18,6 +18,9 @@ const otherFiles = 64
 // request may already be on its way, and would be lost.
 const minIdleTime = time.Second
 
+// maxUnsentBytes is the maximum number of bytes that wait in the kernel for a slow client. See limitUnsent.
+const maxUnsentBytes = 16 << 10
+
 const slotRetry = 50 * time.Millisecond // pause before a new connection looks again for an idle one to close
 
 // LimitListener limits client connections, so that enough files are left for upstreams. At the limit, it closes the
@@ -61,6 +64,7 @@ func (l *LimitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	limitUnsent(c)
 	select {
 	case l.slots <- struct{}{}:
 		return &limitedConn{Conn: c, listener: l}, nil

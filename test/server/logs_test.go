@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"precept/store/storetest"
@@ -100,5 +101,16 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(p.Log.String())
+	}
+}
+
+func TestServerOutlivesReaderOfLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := harness.LaunchWith(t, []string{"bash", "-c", `exec precept "$@" > >(exit) 2>&1`, "bash"}, dir, nil, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
+	p.Signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGTERM)
+	if code := p.ExitCode(); code != harness.ExitOK {
+		t.Errorf("got exit code %d, want 0", code)
 	}
 }

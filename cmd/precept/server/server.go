@@ -10,8 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"precept/admin"
@@ -118,6 +121,9 @@ func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 // in use does not touch the data directory. If a start step fails, the cleanups registered with onStop undo the earlier
 // steps.
 func (s *Server) Run(ctx context.Context) error {
+	if !s.options.Embedded {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // otherwise a log line ends the program once the log's reader is gone
+	}
 	listen := s.options.Listen
 	if listen == nil {
 		listen = listenTCP
