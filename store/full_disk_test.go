@@ -61,7 +61,7 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 		t.Fatalf("on a full disk: %d refused turns, failed steps = %v, want at least one refused turn and one failed step", counts.refused, failures)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
-	disk.Unfill(t)
+	disk.RemoveFiller(t)
 	stored := f.store.Metrics.Exchanges.Load()
 	for i := 0; f.store.Metrics.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
@@ -216,7 +216,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	counts.offerTurns(f, 5)
 	counts.offerTurns(f, 0)
 	checkAccount(t, "account after a crash", f.account(true), counts.account())
-	disk.Unfill(t)
+	disk.RemoveFiller(t)
 	for range 4 {
 		counts.offerTurns(f, 5)
 	}
@@ -259,7 +259,7 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), "spool"), true)
-	disk.Unfill(t)
+	disk.RemoveFiller(t)
 	for range 3 {
 		counts.offerTurns(f, 1)
 	}
@@ -305,7 +305,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("heap growth after 8,000 1 KiB turns: got %d KiB, want at most 4096 KiB", grown>>10)
 	}
-	disk.Unfill(t)
+	disk.RemoveFiller(t)
 	f.deliverFor(10 * time.Second)
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
 	f.checkMemoryIsFree()

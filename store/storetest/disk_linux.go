@@ -91,8 +91,8 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // SmallDisk limits the size
 }
 
-// Unfill deletes the file written by Fill.
-func (d *Disk) Unfill(t testing.TB) {
+// RemoveFiller deletes the file written by Fill.
+func (d *Disk) RemoveFiller(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {
 		t.Fatal(err)

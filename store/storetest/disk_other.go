@@ -20,8 +20,8 @@ func (d *Disk) Fill(testing.TB, int) {}
 // FreeBytes returns the number of free bytes.
 func (d *Disk) FreeBytes(testing.TB) int64 { return 0 }
 
-// Unfill undoes Fill.
-func (d *Disk) Unfill(testing.TB) {}
+// RemoveFiller undoes Fill.
+func (d *Disk) RemoveFiller(testing.TB) {}
 
 // SetReadOnly does nothing.
 func (d *Disk) SetReadOnly(testing.TB, bool) {}

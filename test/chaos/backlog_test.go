@@ -23,7 +23,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// fillOutbox writes n exchanges to an outbox; no exchange reaches the backend.
+// fillOutbox writes n exchanges of about 8 KiB to an outbox. No exchange reaches the backend.
 func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -40,7 +40,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	text := strings.Repeat("one thing after the other ", 8<<10/26) // about 8 KiB
+	text := strings.Repeat("one thing after the other ", 8<<10/26)
 	for i := range n {
 		id := session.NamedID("default", session.NamespaceSession, fmt.Sprint("s", i/50))
 		x := &sample.Exchange{
@@ -58,36 +58,36 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	}
 }
 
-// With PRECEPT_CHAOS, the backlog is 1 GiB large.
+// With PRECEPT_CHAOS, the backlog has 1 GiB.
 func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	launch := func(dir string) (*harness.Process, time.Duration) {
-		from := time.Now()
+		started := time.Now()
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").WaitUntilReady(dir)
-		return p, time.Since(from)
+		return p, time.Since(started)
 	}
-	p, first := launch(t.TempDir())
+	p, emptyStart := launch(t.TempDir())
 	p.Stop()
 	n := harness.UsualOrChaos(2_000, 131_072)
 	fillOutbox(t, dir, n)
-	from := time.Now()
-	d := harness.Doctor(t, dir)
-	doctorTook := time.Since(from)
-	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
-		t.Fatalf(`doctor before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
+	started := time.Now()
+	before := harness.Doctor(t, dir)
+	doctorTook := time.Since(started)
+	if before.Spooled+before.Dropped["full"] < int64(n) || before.Stored != 0 {
+		t.Fatalf(`doctor before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, before, int64(n))
 	}
-	p, elapsed := launch(dir)
-	from = time.Now()
-	for left := d.Spooled; left > 0; {
-		before := left
-		p.EventuallyEvery(300*time.Millisecond, fmt.Sprintf("fewer than %d rows in the outbox", before), func() bool {
+	p, backlogStart := launch(dir)
+	started = time.Now()
+	for left := before.Spooled; left > 0; {
+		last := left
+		p.EventuallyEvery(300*time.Millisecond, fmt.Sprintf("fewer than %d rows in the outbox", last), func() bool {
 			left = harness.Doctor(t, dir).Spooled
-			return left < before
+			return left < last
 		})
 	}
-	t.Logf("%d exchanges: ready after %v (with an empty directory: %v), delivered %v later; doctor took %v", n, elapsed, first, time.Since(from), doctorTook)
+	t.Logf("%d exchanges: ready after %v (with an empty directory: %v), delivered %v later; doctor took %v", n, backlogStart, emptyStart, time.Since(started), doctorTook)
 	p.Stop()
-	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
-		t.Errorf("doctor after the delivery: got %+v, want Stored and Admitted equal to Spooled and Admitted in %+v", after, d)
+	if after := harness.Doctor(t, dir); after.Stored != before.Spooled || after.Admitted != before.Admitted {
+		t.Errorf("doctor after the delivery: got %+v, want Stored and Admitted equal to Spooled and Admitted in %+v", after, before)
 	}
 }

@@ -48,7 +48,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-		t.Fatalf("late response: got first line %q, error %v, want status 200", line, err)
+		t.Fatalf("response with more connections than files: got first line %q, error %v, want status 200", line, err)
 	}
 	for range 20 {
 		ended = append(ended, harness.Stream(t, p.DataURL))
@@ -66,29 +66,30 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	p.Stop()
 }
 
+// durations collects how long the answered requests took.
 type durations struct {
-	mu  sync.Mutex
-	all []time.Duration
+	mu   sync.Mutex
+	list []time.Duration
 }
 
 func (ds *durations) add(d time.Duration) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.all = append(ds.all, d)
+	ds.list = append(ds.list, d)
 }
 
 func (ds *durations) p99() time.Duration {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	slices.Sort(ds.all)
-	return ds.all[(len(ds.all)-1)*99/100]
+	slices.Sort(ds.list)
+	return ds.list[(len(ds.list)-1)*99/100]
 }
 
 func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code int, header http.Header, elapsed time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/v1/chat/completions", strings.NewReader(body))
-	begin := time.Now()
+	started := time.Now()
 	res, err := client.Do(req)
 	if err != nil {
 		t.Error(err)
@@ -96,19 +97,18 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
-	return res.StatusCode, res.Header, time.Since(begin)
+	return res.StatusCode, res.Header, time.Since(started)
 }
 
-// Ten times as many clients as limits.requests allows send requests simultaneously. With PRECEPT_CHAOS, when no other
-// test uses the machine, the 99th percentile duration must be at most twice the duration with as many clients as
-// limits.requests allows.
+// The crowd has ten times as many clients as limits.requests allows requests. With PRECEPT_CHAOS, the test also checks
+// that the crowd at most doubles the 99th percentile of the durations.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
-	var concurrent, peak atomic.Int64
+	var concurrent, peak atomic.Int64 // requests at the model
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := concurrent.Add(1)
 		defer concurrent.Add(-1)
-		for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
+		for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() { // peak = max(peak, n)
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		time.Sleep(50 * time.Millisecond) // the model's response time
@@ -120,17 +120,17 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * limit}}
 	t.Cleanup(client.CloseIdleConnections)
 	var answered, refused atomic.Int64
-	crowd := func(workers int, duration time.Duration) *durations {
+	runClients := func(count int, duration time.Duration) *durations {
 		ctx, stop := context.WithTimeout(t.Context(), duration)
 		defer stop()
-		inCrowd, clients := &durations{}, sync.WaitGroup{}
-		for worker := range workers {
+		answers, clients := &durations{}, sync.WaitGroup{}
+		for n := range count {
 			clients.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					switch code, header, d := sendTimed(t, client, p.DataURL, fmt.Sprintf("%d of %d", i, worker)); {
+					switch code, header, d := sendTimed(t, client, p.DataURL, fmt.Sprintf("request %d from client %d", i, n)); {
 					case code == http.StatusOK:
 						answered.Add(1)
-						inCrowd.add(d)
+						answers.add(d)
 					case code == http.StatusServiceUnavailable && header.Get("Retry-After") == "1":
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
@@ -142,14 +142,14 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		return inCrowd
+		return answers
 	}
-	atLimit := crowd(limit, harness.UsualOrChaos[time.Duration](200, 5000)*time.Millisecond)
-	inCrowd := crowd(10*limit, harness.UsualOrChaos[time.Duration](2, 20)*time.Second)
-	after := crowd(limit, harness.UsualOrChaos[time.Duration](200, 2000)*time.Millisecond)
-	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", atLimit.p99(), inCrowd.p99(), after.p99())
-	if harness.UsualOrChaos(false, true) && (inCrowd.p99() > 2*atLimit.p99() || after.p99() > 2*atLimit.p99()) {
-		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", inCrowd.p99(), after.p99(), atLimit.p99())
+	before := runClients(limit, harness.UsualOrChaos[time.Duration](200, 5000)*time.Millisecond)
+	during := runClients(10*limit, harness.UsualOrChaos[time.Duration](2, 20)*time.Second)
+	after := runClients(limit, harness.UsualOrChaos[time.Duration](200, 2000)*time.Millisecond)
+	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", before.p99(), during.p99(), after.p99())
+	if harness.UsualOrChaos(false, true) && (during.p99() > 2*before.p99() || after.p99() > 2*before.p99()) {
+		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", during.p99(), after.p99(), before.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
 		t.Errorf("requests: got %d answered, %d refused, %d concurrent, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
@@ -171,7 +171,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 // Each client sends a request and never reads the reply.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
-	const size = 200 << 20
+	const replyBytes = 200 << 20
 	var begun, ended, completed atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -179,7 +179,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		event := []byte(`data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("word ", 800) + `"}}]}` + "\n\n")
 		begun.Add(1)
 		defer ended.Add(1)
-		for sent := 0; sent < size; sent += len(event) {
+		for sent := 0; sent < replyBytes; sent += len(event) {
 			if _, err := w.Write(event); err != nil {
 				return
 			}

@@ -94,8 +94,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
-	// The limit is four above the earlier counts, because the check itself opens a connection and the server keeps idle
-	// goroutines.
+	// Four more of each are allowed, because the check opens a connection and the server keeps idle goroutines.
 	p.Eventually("the streams' goroutines and files to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
@@ -183,7 +182,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 		"file, not a directory": func(t *testing.T, dir string) {
 			t.Helper()
 			_ = os.Remove(dir)
-			if err := os.WriteFile(dir, []byte("no directory"), 0o600); err != nil {
+			if err := os.WriteFile(dir, []byte("not a directory"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -213,16 +212,16 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 }
 
 func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
-	up := harness.InstantModel(t)
-	address := up.Listener.Addr().String()
-	p := harness.StartWithUpstream(t, t.TempDir(), up.URL)
+	model := harness.InstantModel(t)
+	address := model.Listener.Addr().String()
+	p := harness.StartWithUpstream(t, t.TempDir(), model.URL)
 	ask := func() (int, string) {
 		return harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
 	if status, text := ask(); status != http.StatusOK {
 		t.Fatalf("request before the outage: got status %d, body %s, want 200", status, text)
 	}
-	up.Close()
+	model.Close()
 	for range 3 {
 		status, text := ask()
 		var refusal struct {
@@ -232,13 +231,13 @@ func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 			t.Errorf("request during the outage: got status %d, body %s, want 502 and a precept_error", status, text)
 		}
 	}
-	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &httptest.Server{Listener: back, Config: &http.Server{Handler: up.Config.Handler, ReadHeaderTimeout: time.Minute}}
-	again.Start()
-	t.Cleanup(again.Close)
+	restarted := &httptest.Server{Listener: listener, Config: &http.Server{Handler: model.Config.Handler, ReadHeaderTimeout: time.Minute}}
+	restarted.Start()
+	t.Cleanup(restarted.Close)
 	if status, text := ask(); status != http.StatusOK {
 		t.Errorf("request after the outage: got status %d, body %s, want 200", status, text)
 	}

@@ -14,8 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// While limits.sessions sessions are in memory, precept excludes a new session from the experiment as busy, and does
-// not store the exchanges.
+// While limits.sessions sessions are in memory, a new session is excluded from the experiment as busy, and the session's
+// exchanges are not stored.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (
@@ -37,7 +37,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
-	metric := func(name string) int {
+	sumMetric := func(name string) int {
 		t.Helper()
 		_, page := harness.Get(t, p.AdminURL+"/metrics", "token")
 		sum := 0
@@ -53,15 +53,15 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 		return sum
 	}
 	const busy = `precept_sessions_excluded_total{reason="busy"}`
-	turn := func(i int, list string) {
+	sendTurn := func(session int, laterMessages string) {
 		t.Helper()
-		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
+		header := http.Header{"Precept-Session": {fmt.Sprint("earlier-", session)}}
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+laterMessages+`]}`); code != http.StatusOK {
 			t.Errorf("request in an earlier session: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	for i := range earlier {
-		turn(i, "")
+		sendTurn(i, "")
 	}
 	p.WaitUntilDrained(dir)
 
@@ -74,24 +74,24 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 		})
 	}
 	p.Eventually("every flood request at the upstream", func() bool { return floodRequests.Load() == flood })
-	if n := metric("precept_sessions_live"); n > limit {
+	if n := sumMetric("precept_sessions_live"); n > limit {
 		t.Errorf("sessions in memory: got %d, want at most %d", n, limit)
 	}
-	began, excluded := metric("precept_sessions_total")-earlier, metric(busy)
-	if began+excluded != flood || began < limit/2 {
-		t.Errorf("flood sessions: got %d begun and %d excluded as busy, want %d in total and at least %d begun", began, excluded, flood, limit/2)
+	begun, excluded := sumMetric("precept_sessions_total")-earlier, sumMetric(busy)
+	if begun+excluded != flood || begun < limit/2 {
+		t.Errorf("flood sessions: got %d begun and %d excluded as busy, want %d in total and at least %d begun", begun, excluded, flood, limit/2)
 	}
 	for i := range earlier {
-		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
+		sendTurn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
-	if n := metric(busy); n != excluded {
+	if n := sumMetric(busy); n != excluded {
 		t.Errorf("sessions excluded as busy in turns after the flood: got %d, want 0", n-excluded)
 	}
 	close(release)
 	all.Wait()
-	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*earlier+began) })
+	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*earlier+begun) })
 	p.Stop()
-	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(earlier+began) {
-		t.Errorf("stored sessions: got %d, want %d", d.Store["sessions"], earlier+began)
+	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(earlier+begun) {
+		t.Errorf("stored sessions: got %d, want %d", d.Store["sessions"], earlier+begun)
 	}
 }

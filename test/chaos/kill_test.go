@@ -32,8 +32,8 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.DataURL, 8)
 		harness.Eventually(t, "more than 20 answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
-		l.WaitForRequests(int64(7 * round))
-		stop() // the load does not count the failures that the kill causes
+		l.WaitForRequests(int64(7 * round)) // the kill comes at a different moment in each round
+		stop()                              // the load does not count the failures that the kill causes
 		killed := p.Kill()
 		wait()
 		durable = append(durable, l.EndedBefore(killed.Add(-harness.DurableAfter()))...)
@@ -70,7 +70,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	const streams = 50
 	var all sync.WaitGroup
 	for i := range streams {
-		all.Go(func() { <-streamInSession(t, p.DataURL, fmt.Sprint("stream-", i)) })
+		all.Go(func() { streamUntilKilled(t, p.DataURL, fmt.Sprint("stream-", i)) })
 	}
 	p.Eventually("every started stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kill()
@@ -107,27 +107,24 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-func streamInSession(t *testing.T, baseURL, name string) <-chan error {
+// streamUntilKilled reads a stream until the test kills the server. Read errors are expected.
+func streamUntilKilled(t *testing.T, baseURL, session string) {
 	t.Helper()
-	ended := make(chan error, 1)
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/v1/chat/completions", body)
 	if err != nil {
-		ended <- err
-		return ended
+		t.Error(err)
+		return
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Precept-Session", name)
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err == nil {
-		_, err = io.Copy(io.Discard, res.Body)
+	req.Header.Set("Precept-Session", session)
+	if res, err := http.DefaultTransport.RoundTrip(req); err == nil {
+		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 	}
-	ended <- err
-	return ended
 }
 
-// Rows from several processes wait in the outbox when the test damages the file.
+// The test damages an outbox with undelivered rows from five processes.
 func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	unreachable := "redis://" + closingListener(t)

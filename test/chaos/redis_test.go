@@ -51,7 +51,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := disruptDuringLoad(t, p, func(l *harness.Load) {
 		server.Freeze(t)
-		p.WaitForDegraded(true)
+		p.WaitUntilDegraded()
 		l.WaitForRequests(harness.UsualOrChaos[int64](100, 2000))
 		server.Thaw(t)
 	})
@@ -76,29 +76,29 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without data. The outbox still has the delivered rows, so precept writes these rows again.
+// Redis restarts without data. Precept writes the rows again, because the outbox still has the delivered rows.
 func TestChaosEmptiedRedisIsRefilledFromOutbox(t *testing.T) {
 	t.Parallel()
-	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
+	for name, preceptDown := range map[string]bool{"while precept runs": false, "while precept was down": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.InstantModel(t)
 			p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
-			empty := func(*harness.Load) {
+			emptyRedis := func(*harness.Load) {
 				server.Kill()
 				if err := server.Start(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if !down {
-				checkStoredOnce(t, p, dir, server.URL(), disruptDuringLoad(t, p, empty))
+			if !preceptDown {
+				checkStoredOnce(t, p, dir, server.URL(), disruptDuringLoad(t, p, emptyRedis))
 				return
 			}
 			l := disruptDuringLoad(t, p, func(*harness.Load) {})
 			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.CountAnswered()) })
 			p.WaitUntilDrained(dir)
 			p.Kill()
-			empty(l)
+			emptyRedis(l)
 			p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
 			p.Eventually("every answered exchange in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.CountAnswered() })
 			checkStoredOnce(t, p, dir, server.URL(), l)
@@ -112,7 +112,7 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := disruptDuringLoad(t, p, func(l *harness.Load) {
 		server.MustDo(t, "CONFIG", "SET", "maxmemory", "1mb")
-		p.WaitForDegraded(true)
+		p.WaitUntilDegraded()
 		l.WaitForRequests(harness.UsualOrChaos[int64](100, 1500))
 		p.Eventually("rows waiting in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
@@ -120,8 +120,8 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// store.url names a server that never answers, or a Redis that refuses the commands. Precept starts and answers
-// requests, and the exchanges wait in the outbox. After a restart with a working Redis, each exchange is stored once.
+// Precept starts and answers requests without a usable Redis, and the exchanges wait in the outbox. After a restart with
+// a working Redis, each exchange is stored once.
 func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -130,9 +130,9 @@ func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, url := range map[string]string{
-		"silent port":      "redis://" + silent.Addr().String(),
-		"not a Cluster":    storetest.StartRedis(t).URL() + "?cluster=true",
-		"missing database": storetest.StartRedis(t, "--databases", "1").URL() + "/1",
+		"server that never answers": "redis://" + silent.Addr().String(),
+		"not a Cluster":             storetest.StartRedis(t).URL() + "?cluster=true",
+		"missing database":          storetest.StartRedis(t, "--databases", "1").URL() + "/1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,12 +157,12 @@ func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := disruptDuringLoad(t, p, func(l *harness.Load) {
 		for range harness.UsualOrChaos(3, 15) {
-			disk.Fill(t, 0) // as if another program used the freed bytes
+			disk.Fill(t, 0) // again, as if another program used the bytes that precept freed
 			l.WaitForRequests(100)
 		}
 		stored := len(harness.ExchangesInRedis(t, server.URL()))
 		p.Eventually("more than 10 further exchanges in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
-		disk.Unfill(t)
+		disk.RemoveFiller(t)
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }

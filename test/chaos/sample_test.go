@@ -44,15 +44,15 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
 	findMismatches := func() (unsampled, repeated []string) {
-		in := map[string]int{}
+		samplesWith := map[string]int{} // by exchange id
 		for _, events := range exportedSamples(t, export...) {
 			for _, id := range events {
-				in[id]++
+				samplesWith[id]++
 			}
 		}
 		for _, list := range exchanges() {
 			for i := range list {
-				switch n := in[list[i].ID]; {
+				switch n := samplesWith[list[i].ID]; {
 				case n == 0:
 					unsampled = append(unsampled, list[i].ID)
 				case n > 1:
@@ -62,7 +62,6 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		}
 		return unsampled, repeated
 	}
-	// If the test fails, it logs the last check's result.
 	var d harness.Diagnosis
 	var unsampled, repeated []string
 	defer func() {
@@ -70,9 +69,9 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 			t.Logf("%d exchanges in the outbox, %d in closed sessions without a sample; in no sample: %v; in several samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
 		}
 	}()
+	// An export reads page by page. If a session's samples are replaced during the export, the output can contain old
+	// and new samples.
 	p.Eventually("all exchanges in samples", func() bool {
-		// An export reads page by page. If a session's samples are replaced during the export, the output can contain
-		// old and new samples.
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = findMismatches()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0
@@ -88,7 +87,7 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().SinceStart.Closed >= until })
 }
 
-// breakDuringLoad breaks and repairs the store. Under load, sessions close before, during and after the outage.
+// breakDuringLoad breaks and repairs the store under load. Sessions close before, during and after the outage.
 func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
@@ -97,10 +96,10 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair
 	for range harness.UsualOrChaos(1, 5) {
 		waitForClosed(t, p, 1)
 		repair := breakStore()
-		p.WaitForDegraded(true)
+		p.WaitUntilDegraded()
 		l.WaitForRequests(100)
 		repair()
-		p.WaitForDegraded(false)
+		p.WaitUntilRecovered()
 	}
 	waitForClosed(t, p, 1)
 	stop()
@@ -162,7 +161,6 @@ func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 			l.CountAnswered()
 			waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		}
-		waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		p.Stop()
 	}
 	t.Log(len(exportedSamples(t, "--data-dir", dir)), "samples")

@@ -11,28 +11,28 @@ import (
 // the outbox.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
-	g, dir := storetest.StartSentinel(t), t.TempDir()
-	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
+	sentinel, dir := storetest.StartSentinel(t), t.TempDir()
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", sentinel.URL())
 	l := disruptDuringLoad(t, p, func(*harness.Load) {
 		for n := range harness.UsualOrChaos(1, 3) {
 			if n > 0 {
-				g.AwaitReplica(t)
+				sentinel.AwaitReplica(t)
 			}
-			old := g.Master(t)
+			old := sentinel.Master(t)
 			old.Kill()
-			g.AwaitFailover(t, old)
+			sentinel.AwaitFailover(t, old)
 			if err := old.Start(); err != nil { // the old master becomes a replica when the Sentinel reaches it
 				t.Fatal(err)
 			}
 		}
 	})
-	checkStoredOnce(t, p, dir, g.URL(), l)
+	checkStoredOnce(t, p, dir, sentinel.URL(), l)
 }
 
 func TestServeUsesRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(t *testing.T, secrets *storetest.TLSFiles) (url string){
-		"server": func(t *testing.T, secrets *storetest.TLSFiles) string {
+		"single server": func(t *testing.T, secrets *storetest.TLSFiles) string {
 			t.Helper()
 			_, addr := storetest.StartRedisTLS(t, secrets, "yes")
 			return "rediss://" + addr + "?"

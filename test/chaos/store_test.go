@@ -16,6 +16,9 @@ import (
 	"precept/test/harness"
 )
 
+// readyLine matches the data listener's address in the log.
+var readyLine = regexp.MustCompile(`data=(http://\S+) admin`)
+
 // lockDatabase locks the database in dir against other writers, as a forgotten sqlite3 shell does.
 func lockDatabase(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
@@ -52,7 +55,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	wait := l.Start(ctx, p.DataURL, 4)
 	l.WaitForRequests(40)
 	unlock := lockDatabase(t, dir)
-	p.WaitForDegraded(true)
+	p.WaitUntilDegraded()
 	l.WaitForRequests(harness.UsualOrChaos[int64](40, 1000))
 	p.Eventually("rows in the outbox", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
 	unlock()
@@ -111,7 +114,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 		t.Errorf("file set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
 	}
 	if got := harness.ExchangesInFile(t, dir); len(got) == 0 {
-		t.Error("the new database has no exchange")
+		t.Error("exchanges in the new database: got 0, want at least 1")
 	}
 }
 
@@ -130,11 +133,10 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	p.Stop()
 	disk.SetReadOnly(t, true)
 	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
-	line := regexp.MustCompile(`data=(http://\S+) admin`)
-	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	p.DataURL = line.FindStringSubmatch(p.Log.String())[1]
+	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
+	p.DataURL = readyLine.FindStringSubmatch(p.Log.String())[1]
 	if runLoad(p).CountAnswered() == 0 {
-		t.Error("with a read-only directory, precept answered no request")
+		t.Error("answered requests with a read-only directory: got 0, want at least 1")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
 		t.Errorf("warnings in the log: got %d, want at most 10, and \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
@@ -166,7 +168,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	}
 	full := l.Started.Load()
 	before := harness.Doctor(t, dir).Stored
-	disk.Unfill(t)
+	disk.RemoveFiller(t)
 	l.WaitForRequests(100)
 	stop()
 	wait()
@@ -195,13 +197,12 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
-	line := regexp.MustCompile(`data=(http://\S+) admin`)
 	startOnFullDisk := func(dir string) {
 		t.Helper()
 		disk.Fill(t, 0)
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
-		p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-		p.DataURL = line.FindStringSubmatch(p.Log.String())[1]
+		p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
+		p.DataURL = readyLine.FindStringSubmatch(p.Log.String())[1]
 		l := harness.NewLoad(t, 0)
 		for range 5 {
 			l.Send(t.Context(), p.DataURL)
@@ -210,7 +211,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 			t.Errorf("start on a full disk: got %d answers and %d warnings, want 5 answers, at most 10 warnings, and \"runs from memory\":\n%s", l.CountAnswered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
-		disk.Unfill(t)
+		disk.RemoveFiller(t)
 	}
 	startOnFullDisk(dir)
 	p := harness.StartWithUpstream(t, dir, model.URL)
@@ -229,9 +230,8 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	p.Stop()
 }
 
-func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
+func TestChaosStopStoresStreams(t *testing.T) {
 	model, finish := harness.SlowModel(t)
-	quick := harness.InstantModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").WaitUntilReady(dir)
 	const streams = 50
@@ -262,11 +262,14 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf("exchanges for request %s: got %+v, want 1, complete and with a text", id, list)
+			t.Errorf("exchanges for request %s: got %+v, want 1 complete exchange with a text", id, list)
 		}
 	}
+}
 
-	p = harness.StartWithUpstream(t, dir, quick.URL)
+func TestChaosStopStoresAnsweredRequests(t *testing.T) {
+	dir := t.TempDir()
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.DataURL, 8)

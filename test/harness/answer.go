@@ -16,7 +16,7 @@ type answer struct {
 	text             string
 	stepMark         string // step marker, part of each id in a reply
 	callID           string // "" for none
-	code             string // program, for a tool that runs code; "" for other tools
+	code             string // program for a tool that runs code; "" for other tools
 	tool             string
 	namespace        string
 	args             map[string]any
@@ -190,44 +190,44 @@ func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *F
 		ReplyJSON(w, 200, response("completed", output))
 		return
 	}
-	n := 0
-	e := func(kind string, v Object) {
-		v["type"], v["sequence_number"] = kind, n
-		n++
+	sequence := 0
+	send := func(kind string, v Object) {
+		v["type"], v["sequence_number"] = kind, sequence
+		sequence++
 		s.event(kind, v)
 	}
-	e("response.created", Object{"response": response("in_progress", []Object{})})
-	e("response.in_progress", Object{"response": response("in_progress", []Object{})})
+	send("response.created", Object{"response": response("in_progress", []Object{})})
+	send("response.in_progress", Object{"response": response("in_progress", []Object{})})
 	if s.writeFault(f) {
 		return
 	}
 	for i, item := range output {
-		open := Object{}
-		maps.Copy(open, item)
-		open["status"] = "in_progress"
+		started := Object{}
+		maps.Copy(started, item)
+		started["status"] = "in_progress"
 		if item["type"] == "message" {
-			open["content"] = []Object{}
-			e("response.output_item.added", Object{"output_index": i, "item": open})
+			started["content"] = []Object{}
+			send("response.output_item.added", Object{"output_index": i, "item": started})
 			part := item["content"].([]Object)[0]
-			e("response.content_part.added", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": Object{"type": "output_text", "text": "", "annotations": []Object{}, "logprobs": []Object{}}})
+			send("response.content_part.added", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": Object{"type": "output_text", "text": "", "annotations": []Object{}, "logprobs": []Object{}}})
 			for _, p := range splitChunks(a.text) {
-				e("response.output_text.delta", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": p, "logprobs": []Object{}})
+				send("response.output_text.delta", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": p, "logprobs": []Object{}})
 			}
-			e("response.output_text.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []Object{}})
-			e("response.content_part.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": part})
+			send("response.output_text.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []Object{}})
+			send("response.content_part.done", Object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": part})
 		} else if item["type"] == "compaction" || item["type"] == "custom_tool_call" {
-			e("response.output_item.added", Object{"output_index": i, "item": open})
+			send("response.output_item.added", Object{"output_index": i, "item": started})
 		} else {
-			open["arguments"] = ""
-			e("response.output_item.added", Object{"output_index": i, "item": open})
+			started["arguments"] = ""
+			send("response.output_item.added", Object{"output_index": i, "item": started})
 			for _, p := range splitChunks(item["arguments"].(string)) {
-				e("response.function_call_arguments.delta", Object{"item_id": item["id"], "output_index": i, "delta": p})
+				send("response.function_call_arguments.delta", Object{"item_id": item["id"], "output_index": i, "delta": p})
 			}
-			e("response.function_call_arguments.done", Object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
+			send("response.function_call_arguments.done", Object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
 		}
-		e("response.output_item.done", Object{"output_index": i, "item": item})
+		send("response.output_item.done", Object{"output_index": i, "item": item})
 	}
-	e("response.completed", Object{"response": response("completed", output)})
+	send("response.completed", Object{"response": response("completed", output)})
 }
 
 func (a *answer) writeMessages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
@@ -244,32 +244,32 @@ func (a *answer) writeMessages(w http.ResponseWriter, s *sse, stream bool, f *Fa
 		ReplyJSON(w, 200, Object{"id": id, "type": "message", "role": "assistant", "model": a.body["model"], "content": blocks, "stop_reason": stop, "stop_sequence": nil, "usage": usage})
 		return
 	}
-	e := func(kind string, v Object) {
+	send := func(kind string, v Object) {
 		v["type"] = kind
 		s.event(kind, v)
 	}
-	e("message_start", Object{"message": Object{"id": id, "type": "message", "role": "assistant", "model": a.body["model"], "content": []Object{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}})
-	e("ping", Object{})
+	send("message_start", Object{"message": Object{"id": id, "type": "message", "role": "assistant", "model": a.body["model"], "content": []Object{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}})
+	send("ping", Object{})
 	if f != nil {
-		e("content_block_start", Object{"index": 0, "content_block": Object{"type": "text", "text": ""}})
+		send("content_block_start", Object{"index": 0, "content_block": Object{"type": "text", "text": ""}})
 		if s.writeFault(f) {
 			return
 		}
 	}
 	for i, b := range blocks {
 		if b["type"] == "text" {
-			e("content_block_start", Object{"index": i, "content_block": Object{"type": "text", "text": ""}})
+			send("content_block_start", Object{"index": i, "content_block": Object{"type": "text", "text": ""}})
 			for _, p := range splitChunks(a.text) {
-				e("content_block_delta", Object{"index": i, "delta": Object{"type": "text_delta", "text": p}})
+				send("content_block_delta", Object{"index": i, "delta": Object{"type": "text_delta", "text": p}})
 			}
 		} else {
-			e("content_block_start", Object{"index": i, "content_block": Object{"type": "tool_use", "id": b["id"], "name": a.tool, "input": Object{}}})
+			send("content_block_start", Object{"index": i, "content_block": Object{"type": "tool_use", "id": b["id"], "name": a.tool, "input": Object{}}})
 			for _, p := range splitChunks(argsText(a.args)) {
-				e("content_block_delta", Object{"index": i, "delta": Object{"type": "input_json_delta", "partial_json": p}})
+				send("content_block_delta", Object{"index": i, "delta": Object{"type": "input_json_delta", "partial_json": p}})
 			}
 		}
-		e("content_block_stop", Object{"index": i})
+		send("content_block_stop", Object{"index": i})
 	}
-	e("message_delta", Object{"delta": Object{"stop_reason": stop, "stop_sequence": nil}, "usage": Object{"output_tokens": 10}})
-	e("message_stop", Object{})
+	send("message_delta", Object{"delta": Object{"stop_reason": stop, "stop_sequence": nil}, "usage": Object{"output_tokens": 10}})
+	send("message_stop", Object{})
 }

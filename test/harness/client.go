@@ -89,7 +89,7 @@ func Files(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// FilesWith returns the paths of the files with text.
+// FilesWith returns the paths of the files that contain text.
 func FilesWith(files map[string]string, text string) (found []string) {
 	for name, content := range files {
 		if strings.Contains(content, text) {

@@ -23,12 +23,12 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns the time after the response from which on an exchange must survive a crash. The time is shorter
-// under `make chaos`, because no other test package uses the processor and the disk.
+// DurableAfter returns how long after the response a crash can lose the exchange. The time is shorter under
+// `make chaos`, because no other test package uses the processor and the disk.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
-// answered is a request with status 200.
-type answered struct {
+// answeredRequest is a request with status 200.
+type answeredRequest struct {
 	request string    // Precept-Request-Id
 	ended   time.Time // as seen by the client
 }
@@ -43,7 +43,7 @@ type Load struct {
 	SeparateSessions bool               // each request begins a new session
 	Started          atomic.Int64
 	Mu               sync.Mutex
-	Answers          []answered
+	Answers          []answeredRequest
 	failures         []string
 }
 
@@ -96,7 +96,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 		return
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n%20, 10)+"-"+strconv.FormatInt(n/200, 10))
+	req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n%20, 10)+"-"+strconv.FormatInt(n/200, 10)) // 20 sessions at a time, with 10 requests each
 	if l.SeparateSessions {
 		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
 	}
@@ -111,7 +111,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 	defer l.Mu.Unlock()
 	switch {
 	case err == nil && res.StatusCode == http.StatusOK:
-		l.Answers = append(l.Answers, answered{res.Header.Get("Precept-Request-Id"), now})
+		l.Answers = append(l.Answers, answeredRequest{res.Header.Get("Precept-Request-Id"), now})
 	case ctx.Err() != nil:
 	case err != nil:
 		l.failures = append(l.failures, err.Error())
@@ -150,7 +150,7 @@ func InstantModel(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, ChatReply(fmt.Sprint("chatcmpl-", n.Add(1)), "this is what there is to say of it"))
+		_, _ = io.WriteString(w, ChatReply(fmt.Sprint("chatcmpl-", n.Add(1)), "this is the answer"))
 	}))
 	t.Cleanup(s.Close)
 	return s

@@ -21,14 +21,14 @@ import (
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens that the model reports, or 0 for 100; a large number makes the agent shorten the history
+	Tokens  int // prompt tokens that the model reports (0 means 100); a large number makes the agent shorten the history
 }
 
 // ModelRequest is a generation request that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
 	IsMain bool   // the request asks for the next step, not for a summary or a title
-	Step   int    // index in the script, or -1 if Main is false
+	Step   int    // index in the script, or -1 if IsMain is false
 	Fault  *Fault // returned instead of an answer, or nil
 	Header http.Header
 	Body   map[string]any
@@ -36,7 +36,7 @@ type ModelRequest struct {
 }
 
 // Fault is a failure that the model returns instead of an answer, for the main requests FirstRequest to
-// FirstRequest+Times-1. With Overflow or Strict, every request that meets the condition fails.
+// FirstRequest+Times-1. With Overflow or RefuseLessons, every request that meets the condition fails.
 type Fault struct {
 	Name                string
 	FirstRequest, Times int

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -189,13 +188,22 @@ func (p *Process) Kill() time.Time {
 	return sentAt
 }
 
-// WaitForDegraded waits until the word degraded appears in /readyz (true) or disappears (false).
-func (p *Process) WaitForDegraded(degraded bool) {
+// WaitUntilDegraded waits until /readyz says degraded.
+func (p *Process) WaitUntilDegraded() {
 	p.T.Helper()
-	p.Eventually(fmt.Sprint("degraded in /readyz: ", degraded), func() bool {
-		_, body := Get(p.T, p.DataURL+"/readyz", "")
-		return strings.Contains(body, "degraded") == degraded
-	})
+	p.Eventually("/readyz to say degraded", func() bool { return p.isDegraded() })
+}
+
+// WaitUntilRecovered waits until /readyz no longer says degraded.
+func (p *Process) WaitUntilRecovered() {
+	p.T.Helper()
+	p.Eventually("/readyz to say no longer degraded", func() bool { return !p.isDegraded() })
+}
+
+func (p *Process) isDegraded() bool {
+	p.T.Helper()
+	_, body := Get(p.T, p.DataURL+"/readyz", "")
+	return strings.Contains(body, "degraded")
 }
 
 // Health returns /api/health, read with the admin token "token".

@@ -28,11 +28,11 @@ func TestRedisEvictionPolicyIsReported(t *testing.T) {
 		server.MustDo(t, "CONFIG", "SET", "maxmemory-policy", policy)
 		p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", server.URL())
 		if strings.Contains(p.Log.String(), "maxmemory_policy="+policy) != warns {
-			t.Errorf("server log with Redis policy %s: want a warning: %v\n%s", policy, warns, p.Log.String())
+			t.Errorf("server log with Redis policy %s: want a warning about the policy: %v\n%s", policy, warns, p.Log.String())
 		}
 		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--store-url", server.URL())
 		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "(maxmemory-policy "+policy+")") != warns {
-			t.Errorf("doctor on a Redis with %s: got exit code %d, want 0, and a warning: %v\n%s%s", policy, code, warns, out, stderr)
+			t.Errorf("doctor on a Redis with %s: got exit code %d, want 0, and a warning about the policy: %v\n%s%s", policy, code, warns, out, stderr)
 		}
 		p.Stop()
 	}
@@ -80,7 +80,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
 		t.Errorf("doctor with 3 exchanges stored out of 5: got %d missing, want 2", d.Missing)
 	}
-	storeExchanges("other", 2) // other tenants' exchanges count, too
+	storeExchanges("other", 2) // exchanges of all tenants count
 	checkMissingReported(false)
 }
 
@@ -91,7 +91,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			Ready     bool
 			URL, Says string
 		}
-		DataDir string `json:"data_dir_error"`
+		DataDirError string `json:"data_dir_error"`
 	}
 	// waitForAnswer calls prepare before each attempt: a full outbox soon has room again, so the test must refill it.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
@@ -110,7 +110,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			if want == "ok" {
 				wantCode = harness.ExitOK
 			}
-			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.DataURL+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
+			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.DataURL+"/readyz" && (d.DataDirError != "") == strings.Contains(want, "data directory")
 		})
 	}
 	noop := func() {}
@@ -146,7 +146,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("server log without a store says \"available again\":\n%s", p.Log.String())
+		t.Errorf("server log without a store: want no \"available again\", got\n%s", p.Log.String())
 	}
 }
 
@@ -156,7 +156,7 @@ func TestDoctorReportsDestroyedOutboxDespiteStaleRunFile(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
 	run := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1"}`, os.Getpid())
-	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("no database ", 1000)} {
+	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("not a database ", 1000)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -184,32 +184,32 @@ func TestDoctorExplainsUnreadableStore(t *testing.T) {
 	}
 }
 
-// An invalid value is an error only if the doctor command itself uses the key. For a key that only the server uses, it
-// is a warning.
+// A key with an invalid value is an error if doctor uses the key. If only the server uses the key, doctor prints a
+// warning.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {
-		name, text string
-		flags      []string
-		code       int
-		want       []string
-		account    bool
+		name, config string
+		flags        []string
+		code         int
+		want         []string
+		wantCounts   bool // exchange counts in the output
 	}{
 		{"no faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitOK, nil, true},
 		{"value out of range", "bandit: {epsilon: 3}\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"precept.yaml:1: bandit.epsilon", "/readyz: ok", "1 check failed: configuration"}, true},
-		{"server key", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
+		{"invalid key of the server only", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
 		{"invalid YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
 		{"invalid YAML without --data-dir", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
 		{"invalid store.url without --data-dir", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
 	} {
 		file := filepath.Join(t.TempDir(), "precept.yaml")
-		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(tc.config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, tc.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
-		if code != tc.code || strings.Contains(out, "exchanges admitted") != tc.account {
-			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and exchange counts: %v", tc.name, code, out, stderr, tc.code, tc.account)
+		if code != tc.code || strings.Contains(out, "exchanges admitted") != tc.wantCounts {
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and exchange counts: %v", tc.name, code, out, stderr, tc.code, tc.wantCounts)
 		}
 		if strings.Contains(all, "outdated") {
 			t.Errorf("%s: got %s, want no remark that the run file is outdated, because the server answers", tc.name, all)

@@ -52,7 +52,7 @@ func newExchange(tenant string, id session.ID, n int, at time.Time, lesson strin
 	return x
 }
 
-// storeFourSessions writes sessions 0 to 3, for two tenants and with different ratings.
+// storeFourSessions writes sessions 0 to 3 of two tenants, with different ratings, and returns the data directory.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,17 +61,17 @@ func storeFourSessions(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	rate := func(kind string, score float64) []feedback.Entry {
+	rating := func(kind string, score float64) []feedback.Entry {
 		return []feedback.Entry{{ID: "f", At: day(9), Source: "user", Type: kind, Score: score, Tier: 1}}
 	}
 	for n, tc := range []struct {
 		tenant, lesson string
 		entries        []feedback.Entry
 	}{
-		{"default", "look-twice", rate("approval", 1)},
-		{"default", "", rate("rejection", 0)},
+		{"default", "look-twice", rating("approval", 1)},
+		{"default", "", rating("rejection", 0)},
 		{"default", "look-twice", nil},
-		{"acme", "", rate("score", 0.5)},
+		{"acme", "", rating("score", 0.5)},
 	} {
 		id := sessionID(n)
 		record := &session.Record{
@@ -191,7 +191,7 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 	rows := readParquet(t, file)
 	if len(rows) != len(lines) || len(rows) != 4 {
-		t.Fatalf("exports: got %d rows and %d lines, want 4 each", len(rows), len(lines))
+		t.Fatalf("exports: got %d Parquet rows and %d JSON lines, want 4 each", len(rows), len(lines))
 	}
 	for i, r := range rows {
 		s := lines[i]
@@ -210,13 +210,13 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 }
 
-func TestExportExplainsMissingPairs(t *testing.T) {
+func TestExportExplainsMissingPreferencePairs(t *testing.T) {
 	dir := storeFourSessions(t)
 	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
 	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback from a person, of these 1 with a correction or a rejection; " +
 		"a pair needs a correction, or a rejected and an approved answer to the same user words\n"
 	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
-		t.Errorf("pairs export: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
+		t.Errorf("export --format preference: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
 	}
 }
 
@@ -323,17 +323,17 @@ func (hm *heapMeter) Write(b []byte) (int, error) {
 }
 
 func TestExportMemoryIsBounded(t *testing.T) {
-	const samples, limit = 30_000, 48 << 20 // three times the measured heap, garbage included
+	const samples, maxHeap = 30_000, 48 << 20 // maxHeap is three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
-		p := &heapMeter{}
-		x := &server.ExportJob{StoreReader: generatedSamples{sampleCount: samples}, Filter: &sample.Filter{}, Out: p}
+		meter := &heapMeter{}
+		job := &server.ExportJob{StoreReader: generatedSamples{sampleCount: samples}, Filter: &sample.Filter{}, Out: meter}
 		runtime.GC()
-		if err := x.Write(t.Context(), format); err != nil {
+		if err := job.Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.largestHeap>>20)
-		if p.largestHeap > limit {
-			t.Errorf("%s: got a %d MiB heap, want at most %d", format, p.largestHeap>>20, limit>>20)
+		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, meter.bytes, meter.largestHeap>>20)
+		if meter.largestHeap > maxHeap {
+			t.Errorf("export --format %s: got a heap with %d MiB, want at most %d MiB", format, meter.largestHeap>>20, maxHeap>>20)
 		}
 	}
 }

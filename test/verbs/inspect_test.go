@@ -37,11 +37,11 @@ func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	base, size := peakMemory(t, "version"), info.Size()
+	base, size := peakMemory(t, "version"), info.Size() // base is the memory of a command that does nothing
 	got := peakMemory(t, "inspect", "--json", path) - base
-	t.Logf("%d MB transcript: inspect uses %d MB more than version with %d MB", size>>20, got>>20, base>>20)
+	t.Logf("%d MB transcript: precept inspect uses %d MB more than precept version, which uses %d MB", size>>20, got>>20, base>>20)
 	if got > 2*size {
-		t.Errorf("inspect memory above version's: got %d MB, want at most twice the %d MB transcript", got>>20, size>>20)
+		t.Errorf("memory of precept inspect above precept version: got %d MB, want at most twice the %d MB transcript", got>>20, size>>20)
 	}
 }
 

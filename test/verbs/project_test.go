@@ -113,7 +113,7 @@ func TestRunIgnoresDeadServersRunFile(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	stale := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1","data_dir":%q}`, 1<<22+1, t.TempDir())
+	stale := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1","data_dir":%q}`, 1<<22+1 /* above the largest process id on Linux */, t.TempDir())
 	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(stale), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	p.Stop()
 	p = harness.Start(t, data)
 	if want := "dashboard: " + p.AdminURL + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
-		t.Errorf("second start's log lacks %q:\n%s", want, p.Log.String())
+		t.Errorf("log of the second start: want %q, got\n%s", want, p.Log.String())
 	}
 }
 
@@ -143,14 +143,14 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
 	}
-	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
+	const openSessions, closeTime = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {
 		out := harness.MustRun(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
 		text := strings.Join(strings.Fields(out), " ")
-		return strings.Contains(text, want) && strings.Contains(text, when)
+		return strings.Contains(text, openSessions) && strings.Contains(text, closeTime)
 	})
 	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
-	if code != 0 || out != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, when+" The export has no samples from open sessions.") {
+	if code != 0 || out != "" || !strings.Contains(stderr, openSessions) || !strings.Contains(stderr, closeTime+" The export has no samples from open sessions.") {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }

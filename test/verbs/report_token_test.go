@@ -16,8 +16,7 @@ func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	return code, out, stderr
 }
 
-// With a wrong token, the command must not read the store instead of asking the server: the numbers in the store may be
-// older than the server's.
+// With a wrong token, the command must not read the store instead. The stored numbers can be older than the server's.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)

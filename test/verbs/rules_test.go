@@ -26,7 +26,10 @@ func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags
 func TestRulesMeasureReportsUnmeasurableSections(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "is empty", "# A\n\n- only\n": "holds the whole file", "## A\n\nx\n\n## A\n\nx\n": "occurs twice", "## A\n\n## B\n": "is empty: the heading",
+		"":                         "is empty",
+		"# A\n\n- only\n":          "holds the whole file",
+		"## A\n\nx\n\n## A\n\nx\n": "occurs twice",
+		"## A\n\n## B\n":           "is empty: the heading",
 		"## A\n\nNever push.\n\n## B\n\nMust not deploy.\n": "add --force",
 	} {
 		call, _ := newRulesFile(t, text)
@@ -46,7 +49,7 @@ func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	call, lessons := newRulesFile(t, "## Migrations\n\nBefore `alembic upgrade`, make a backup.\n\n## Style\n\nUse tabs.\n")
 	out, err := call("to-lessons", "--section", "Migrations")
 	if err != nil || !strings.Contains(out, "is quarantined and fires on") || !strings.Contains(out, "alembic upgrade") || strings.Contains(out, "self_match") {
-		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson firing on alembic upgrade", out, err)
+		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson that fires on alembic upgrade, without the warning self_match", out, err)
 	}
 	if list := harness.MustRun(t, "lessons", "list", "--lessons", lessons); !strings.Contains(list, "quarantined") || !strings.Contains(list, "Migrations") {
 		t.Errorf("lessons list = %q, want the quarantined lesson Migrations", list)

@@ -17,12 +17,12 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is the agent that the precept run tests start: a program that reads OPENAI_BASE_URL and sends the text in
-// TALK twice. With TALK_SIGNAL it then waits for a signal; with TALK_FAIL it exits with code 7.
-func TestTalk(t *testing.T) {
-	text := os.Getenv("TALK")
+// TestAgent is the agent that the tests of precept run start. The agent reads OPENAI_BASE_URL and sends the text in
+// AGENT_TEXT twice. With AGENT_WAITS the agent then waits for a signal; with AGENT_FAILS it exits with code 7.
+func TestAgent(t *testing.T) {
+	text := os.Getenv("AGENT_TEXT")
 	if text == "" {
-		t.Skip("only runs as the agent in the precept run tests")
+		t.Skip("runs only as the agent in the tests of precept run")
 	}
 	for range 2 {
 		status, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
@@ -31,11 +31,11 @@ func TestTalk(t *testing.T) {
 			t.Fatalf("agent's chat request: got status %d, body %q, want 200", status, body)
 		}
 	}
-	if os.Getenv("TALK_SIGNAL") != "" {
+	if os.Getenv("AGENT_WAITS") != "" {
 		fmt.Println("waiting")
 		time.Sleep(30 * time.Second)
 	}
-	if os.Getenv("TALK_FAIL") != "" {
+	if os.Getenv("AGENT_FAILS") != "" {
 		os.Exit(7)
 	}
 }
@@ -53,14 +53,14 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// The agent only reads OPENAI_BASE_URL. --record adds the failure to AGENT.md.
+// The flag --record adds the verifier's failure to AGENT.md.
 func TestRunRatesAgentSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	agentArgs := []string{self, "-test.run", "^TestTalk$"}
+	agentArgs := []string{self, "-test.run", "^TestAgent$"}
 	lessons := harness.LessonDir(t)
 	for _, running := range []bool{false, true} {
 		t.Run(map[bool]string{true: "with a running server", false: "without a running server"}[running], func(t *testing.T) {
@@ -70,9 +70,9 @@ func TestRunRatesAgentSession(t *testing.T) {
 				harness.Start(t, dataDir, append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
 			}
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
-			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, agentArgs...)...)
+			code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please", "AGENT_FAILS=1"}, append(args, agentArgs...)...)
 			if code != 7 {
-				t.Fatalf("precept run: got exit code %d, want 7 as the agent\n%s%s", code, out, stderr)
+				t.Fatalf("precept run: got exit code %d, want the agent's exit code 7\n%s%s", code, out, stderr)
 			}
 			m.Mu.Lock()
 			last := m.Requests[len(m.Requests)-1]
@@ -90,7 +90,7 @@ func TestRunRatesAgentSession(t *testing.T) {
 				t.Errorf("run.json after the run: got error %v, want the file to exist: %v", err, running)
 			}
 			if !strings.Contains(stderr, "(joined)") {
-				t.Errorf("standard error = %q, want \"(joined)\"", stderr)
+				t.Errorf("standard error = %q, want \"(joined)\", the status of feedback on a known session", stderr)
 			}
 			if running {
 				checkVerdict(t, dir, dataDir)
@@ -108,8 +108,8 @@ func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	dir, dataDir := t.TempDir(), t.TempDir()
 	flags := append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")
 	harness.Start(t, dataDir, flags...)
-	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
-	code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
+	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestAgent$")
+	code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
 		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
 	}
@@ -136,13 +136,13 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"--run", "--session"} {
-		code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
-			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestTalk$")
+		code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
+			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestAgent$")
 		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
-			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want an agent failure and no rating", name, code, out, stderr)
+			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failed agent and no rating", name, code, out, stderr)
 		}
 	}
-	_, _, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestTalk$")
+	_, _, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestAgent$")
 	if strings.Contains(stderr, "sent no request") {
 		t.Errorf("precept run with an agent that sent a request: standard error %q, want no note about a missing request", stderr)
 	}
@@ -151,7 +151,7 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 // checkVerdict waits until a session or run has closed with the reward 0 and a verifier's verdict.
 func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
-	harness.Eventually(t, "a closed session or run with a verdict", func() bool {
+	harness.Eventually(t, "a closed session or run with the verifier's verdict", func() bool {
 		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 		for line := range strings.Lines(out) {
 			var row struct {
@@ -159,7 +159,7 @@ func checkVerdict(t *testing.T, dir, dataDir string) {
 				Tier    int
 				Closed  bool
 			}
-			if json.Unmarshal([]byte(line), &row) == nil && row.Closed && row.Tier == 2 && row.Outcome != nil {
+			if json.Unmarshal([]byte(line), &row) == nil && row.Closed && row.Tier == 2 /* a verifier */ && row.Outcome != nil {
 				if *row.Outcome != 0 {
 					t.Errorf("reward after a failed verification: got %v, want 0", *row.Outcome)
 				}
@@ -176,8 +176,8 @@ func TestRunForwardsSignals(t *testing.T) {
 	dir := t.TempDir()
 	marker := filepath.Join(dir, "verified")
 	cmd := exec.CommandContext(t.Context(), "precept", append(append([]string{"run"}, harness.AlwaysInject(m, harness.LessonDir(t))...),
-		"--data-dir", filepath.Join(dir, "data"), "--verify", "touch "+marker, "--", self, "-test.run", "^TestTalk$", "-test.v")...)
-	cmd.Env = append(os.Environ(), "TALK=hello", "TALK_SIGNAL=1", "OPENAI_BASE_URL=")
+		"--data-dir", filepath.Join(dir, "data"), "--verify", "touch "+marker, "--", self, "-test.run", "^TestAgent$", "-test.v")...)
+	cmd.Env = append(os.Environ(), "AGENT_TEXT=hello", "AGENT_WAITS=1", "OPENAI_BASE_URL=")
 	out := &harness.LockedBuffer{}
 	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, dir
 	if err := cmd.Start(); err != nil {
@@ -200,13 +200,13 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	p := harness.Start(t, dir, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
 	correction := filepath.Join(dir, "right.txt")
-	if err := os.WriteFile(correction, []byte("what would have been right"), 0o600); err != nil {
+	if err := os.WriteFile(correction, []byte("the right answer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
 		args string
 		code int
-		out  string
+		out  string // part of the output; "parked" is the status of feedback on an unknown session
 	}{
 		{"--session ci-1 --score 0.7 --rater ci --comment good --id one", 0, ""},
 		{"--session ci-1 --approve", 0, ""},
@@ -249,6 +249,6 @@ func TestRunKeepsAgentExitCodeIfStderrIsFull(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "precept", "run", "--json", "--upstream", "http://127.0.0.1:9/v1", "--", "sh", "-c", "exit 7")
 	cmd.Dir, cmd.Stderr = t.TempDir(), full
 	if _, err := cmd.Output(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
-		t.Errorf("precept run: got error %v, want exit code 7 as the agent", err)
+		t.Errorf("precept run: got error %v, want the agent's exit code 7", err)
 	}
 }

@@ -22,9 +22,9 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	output := json.NewDecoder(out)
+	decoder := json.NewDecoder(out)
 	var got server.RunFile
-	if err := output.Decode(&got); err != nil {
+	if err := decoder.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
 	if want, err := server.ReadRunFile(dir); err != nil || got != want || got.PID != cmd.Process.Pid {
@@ -33,8 +33,8 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := output.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
-		t.Errorf("second Decode on standard output: error = %v, want io.EOF", err)
+	if err := decoder.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
+		t.Errorf("standard output after the first value: got error %v, want io.EOF", err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("precept serve after SIGTERM: %v", err)

@@ -67,7 +67,7 @@ func (u unprivilegedUser) run(t *testing.T, args ...string) (stderr string, code
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestPermissionErrorsNameRemedy(t *testing.T) {
+func TestPermissionErrorsNameTheRemedy(t *testing.T) {
 	u := newUnprivilegedUser(t)
 	lessonFile := strings.Join([]string{
 		"---", "schema: learning/v1", "slug: look-twice", "title: Look twice", "trigger:", "  description: when in doubt",
@@ -92,14 +92,14 @@ func TestPermissionErrorsNameRemedy(t *testing.T) {
 			_ = os.Chmod(filepath.Join(u.dir, d), 0o755) //nolint:gosec // a directory without secrets
 		}
 	})
-	const ofBank = "permission denied; make the directory writable for the user that runs precept, or set lessons to another directory"
-	const ofInit = "permission denied; make the directory writable for this user, or name another directory with --dir"
+	const lessonsError = "permission denied; make the directory writable for the user that runs precept, or set lessons to another directory"
+	const initError = "permission denied; make the directory writable for this user, or name another directory with --dir"
 	cases := []struct{ command, want string }{
-		{"init", ofInit},
-		{"init --dir other", ofInit},
-		{"lessons new hello", ofBank},
-		{"lessons approve look-twice", ofBank},
-		{"lessons retire look-twice", ofBank},
+		{"init", initError},
+		{"init --dir other", initError},
+		{"lessons new hello", lessonsError},
+		{"lessons approve look-twice", lessonsError},
+		{"lessons retire look-twice", lessonsError},
 		{"check --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
 		{"serve --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
 	}
@@ -111,10 +111,10 @@ func TestPermissionErrorsNameRemedy(t *testing.T) {
 			})
 		}
 	}
-	for _, c := range cases {
-		stderr, code := u.run(t, strings.Fields(c.command)...)
-		if code != harness.ExitFailed || !strings.Contains(stderr, c.want+"\n") {
-			t.Errorf("precept %s: got exit code %d, standard error %q, want %d and %q", c.command, code, stderr, harness.ExitFailed, c.want)
+	for _, tc := range cases {
+		stderr, code := u.run(t, strings.Fields(tc.command)...)
+		if code != harness.ExitFailed || !strings.Contains(stderr, tc.want+"\n") {
+			t.Errorf("precept %s: got exit code %d, standard error %q, want %d and %q", tc.command, code, stderr, harness.ExitFailed, tc.want)
 		}
 	}
 }

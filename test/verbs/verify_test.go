@@ -29,8 +29,8 @@ func TestRecordMatchesSchema(t *testing.T) {
 	schema := recordSchema(t)
 	const validEntry = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	for _, tc := range []struct {
-		in string
-		ok bool
+		entry string
+		valid bool
 	}{
 		{validEntry, true},
 		{strings.Replace(validEntry, `"e"`, `"`+strings.Repeat("long ", 200)+`"`, 1), true},
@@ -42,25 +42,25 @@ func TestRecordMatchesSchema(t *testing.T) {
 		{strings.Replace(validEntry, `"rule"`, `"extra":1,"rule"`, 1), false},
 		{`[` + validEntry + `]`, false},
 	} {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(tc.in))
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(tc.entry))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema.Validate(value); (err == nil) != tc.ok {
-			t.Errorf("Validate(%.60s): err = %v, want valid: %v", tc.in, err, tc.ok)
+		if err := schema.Validate(value); (err == nil) != tc.valid {
+			t.Errorf("Validate(%.60s): err = %v, want valid: %v", tc.entry, err, tc.valid)
 		}
-		out, stderr, code := harness.RunCommand(t, tc.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
-		if (code == harness.ExitOK) != tc.ok || !tc.ok && code != harness.ExitMisuse {
-			t.Errorf("record %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.in, code, stderr, tc.ok, harness.ExitMisuse)
+		out, stderr, code := harness.RunCommand(t, tc.entry, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
+		if (code == harness.ExitOK) != tc.valid || !tc.valid && code != harness.ExitMisuse {
+			t.Errorf("record %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.entry, code, stderr, tc.valid, harness.ExitMisuse)
 		}
-		if !tc.ok {
+		if !tc.valid {
 			continue
 		}
 		if value, err = jsonschema.UnmarshalJSON(strings.NewReader(out)); err != nil {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record %.60s: invalid output: %v", tc.in, err)
+			t.Errorf("record %.60s: invalid output: %v", tc.entry, err)
 		}
 	}
 }
@@ -145,14 +145,15 @@ func TestVerifyReportsUnrecordedFailures(t *testing.T) {
 	}
 }
 
-func TestVerifyNamesNoUnwritableTrace(t *testing.T) {
+// If the ledger's directory cannot be written, neither can the trace in the same directory.
+func TestVerifyReportsUnwritableDirectoryOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", filepath.Join(file, "AGENT.md"), "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || strings.Count(stderr, "precept: ") != 1 || !strings.Contains(stderr, "precept: nothing was recorded: ") || strings.Count(stderr, "trace: ") != 1 {
-		t.Errorf("verify without a ledger directory: got exit code %d, standard error %q, want 3 and one line that says nothing was recorded", code, stderr)
+		t.Errorf("verify with an unwritable ledger directory: got exit code %d, standard error %q, want 3 and one line that says \"nothing was recorded\" and names the trace", code, stderr)
 	}
 }
 
