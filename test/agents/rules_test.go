@@ -18,7 +18,7 @@ const (
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent with a rules file. Precept always cuts lostSection and never cuts keptSection, so each
+// measureRules runs an agent with a rules file. precept always cuts lostSection and never cuts keptSection, so each
 // main request must be the agent's request without lostSection.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// In half of the fifty conversations, all requests stay equal, byte for byte. Precept cannot distinguish these
+// In half of the fifty conversations, all requests stay equal, byte for byte. precept cannot distinguish these
 // conversations and excludes the sessions from the experiment.
 func TestReportExcludesEqualConversations(t *testing.T) {
 	const n = 25 // conversations in each half

@@ -14,8 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// While limits.sessions sessions are in memory, a new session is excluded from the experiment as busy, and the session's
-// exchanges are not stored.
+// While limits.sessions sessions are in memory, a new session is excluded from the experiment as busy, and the
+// session's exchanges are not stored.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (

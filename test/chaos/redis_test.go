@@ -58,7 +58,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// A killed Redis can lose the last acknowledged writes. Precept writes the lost rows again from the outbox.
+// A killed Redis can lose the last acknowledged writes. precept writes the lost rows again from the outbox.
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -76,7 +76,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without data. Precept writes the rows again, because the outbox still has the delivered rows.
+// Redis restarts without data. precept writes the rows again, because the outbox still has the delivered rows.
 func TestChaosEmptiedRedisIsRefilledFromOutbox(t *testing.T) {
 	t.Parallel()
 	for name, preceptDown := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -120,8 +120,8 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Precept starts and answers requests without a usable Redis, and the exchanges wait in the outbox. After a restart with
-// a working Redis, each exchange is stored once.
+// precept starts and answers requests without a usable Redis, and the exchanges wait in the outbox. After a restart
+// with a working Redis, each exchange is stored once.
 func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

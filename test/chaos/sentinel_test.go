@@ -7,7 +7,7 @@ import (
 	"precept/test/harness"
 )
 
-// The killed master may have accepted writes that did not reach the replica. Precept writes the lost rows again from
+// The killed master may have accepted writes that did not reach the replica. precept writes the lost rows again from
 // the outbox.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()

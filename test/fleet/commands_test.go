@@ -19,16 +19,21 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	url := "redis://:canary-52@" + server.Addr + "/2"
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
-	newConversation("one", true).sendTurn(t, fleet[0])
-	lines := func(format string) []string {
+	newConversation("one", named).sendTurn(t, fleet[0])
+	exportedLines := func(format string) []string {
 		out, err := harness.CommandOutput(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
 		if err != nil {
 			return nil
 		}
 		return strings.Split(strings.TrimSpace(out), "\n")
 	}
-	fleet[0].Eventually("a sample", func() bool { l := lines("mplp"); return len(l) == 1 && strings.Contains(l[0], `"sample_family"`) })
-	fleet[0].Eventually("the lesson in the exported experiment", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
+	fleet[0].Eventually("a sample", func() bool {
+		l := exportedLines("mplp")
+		return len(l) == 1 && strings.Contains(l[0], `"sample_family"`)
+	})
+	fleet[0].Eventually("the lesson in the exported experiment", func() bool {
+		return strings.Contains(strings.Join(exportedLines("experiment"), "\n"), "check-the-target")
+	})
 
 	// Each command gets an empty data directory, as on a machine without a server.
 	var r struct {
@@ -49,7 +54,7 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 		t.Errorf("export with a wrong password: err = %v, want \"refuses the user or the password\"", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
-		t.Errorf("the log has the password:\n%s", text)
+		t.Errorf("log: got the password, want no password:\n%s", text)
 	}
 }
 
@@ -72,12 +77,12 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
-	newConversation("first", true).sendTurn(t, fleet[0])
+	newConversation("first", named).sendTurn(t, fleet[0])
 	if !strings.Contains(model.lastRequest("first"), "(check-the-target)") {
 		t.Errorf("request to the model = %s, want the lesson check-the-target\n%s", model.lastRequest("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
-	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("not a lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := harness.CommandOutput(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
@@ -88,11 +93,11 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	}
 	harness.MustRun(t, "lessons", "push", dir, server.URL())
 	for i, p := range fleet {
-		n := 0
+		attempts := 0
 		p.Eventually("the second lesson", func() bool {
-			n++
-			sender := fmt.Sprint("later-", i, "-", n)
-			newConversation(sender, true).sendTurn(t, p)
+			attempts++
+			sender := fmt.Sprint("later-", i, "-", attempts)
+			newConversation(sender, named).sendTurn(t, p)
 			return strings.Contains(model.lastRequest(sender), "(second-lesson)")
 		})
 	}
@@ -128,11 +133,11 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 		t.Errorf("check = %s, want 1 lesson in %s", out, address)
 	}
 	server.Kill()
-	for _, verb := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {
-		out, stderr, code := harness.RunCommand(t, "", append(verb, args...)...)
+	for _, command := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {
+		out, stderr, code := harness.RunCommand(t, "", append(command, args...)...)
 		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
 			!strings.Contains(all, "the lessons in "+address+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
-			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the Redis address, and the advice to start Redis or correct store.url", verb, code, out, stderr, harness.ExitFailed)
+			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the Redis address, and the advice to start Redis or correct store.url", command, code, out, stderr, harness.ExitFailed)
 		}
 	}
 }

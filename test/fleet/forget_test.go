@@ -17,11 +17,11 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."), harness.ChatReply("chatcmpl-3", "It is "+third+"."))
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."), harness.ChatReply("chatcmpl-3", "It is "+third+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
 	for _, word := range []string{first, second, third} {
-		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
@@ -33,7 +33,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		out, err := harness.CommandOutput(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		return err == nil && strings.Count(out, "\n") == 3
 	})
-	forgetSession := func(args ...string) string {
+	forget := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
@@ -53,7 +53,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		}
 	}
 
-	if out := forgetSession("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget next to a running server = %s, want (1 session)", out)
 	}
 	checkRemoved(first)
@@ -61,15 +61,15 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("server after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	if out := forgetSession("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
+	if out := forget("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget without a server = %s, want (1 session)", out)
 	}
 	checkRemoved(second)
 	otherDataDir := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
-		t.Errorf("Redis lacks %s before precept forget", third)
+		t.Errorf("Redis lacks %s before precept forget --tenant", third)
 	}
-	if out := forgetSession("--tenant", "default", "--data-dir", otherDataDir); !strings.Contains(out, "(1 session)") {
+	if out := forget("--tenant", "default", "--data-dir", otherDataDir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget from another machine = %s, want (1 session)", out)
 	}
 	if places := harness.FilesWith(harness.Dump(t, server), third); len(places) > 0 {
@@ -78,7 +78,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	if _, err := os.Stat(otherDataDir); !os.IsNotExist(err) {
 		t.Errorf("precept forget created the data directory (error %v)", err)
 	}
-	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "no stored data") {
+	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "no stored data") {
 		t.Errorf("second forget = %s, want a note that the tenant has no stored data", out)
 	}
 	checkRemoved(third)
@@ -89,7 +89,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// importCounts is the output from precept import. Fresh counts newly stored samples.
+// importCounts is the output of precept import. Fresh is the number of newly stored samples.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
@@ -138,8 +138,8 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != firstCounts {
 				t.Errorf("another tenant's import = %+v, want %+v", got, firstCounts)
 			}
-			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
-			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).WaitUntilReady(dir)
+			model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
+			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--store-url", url).WaitUntilReady(dir)
 			if got := importTranscripts(t, dir, url); got != repeatedCounts {
 				t.Errorf("import next to a running server = %+v, want %+v", got, repeatedCounts)
 			}

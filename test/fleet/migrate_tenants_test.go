@@ -26,16 +26,16 @@ import (
 
 var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants in TestMigrateManyTenants") //nolint:gochecknoglobals // a test flag
 
-// The command precept migrate moves a store's keys to shards (parts that a Redis Cluster can place on different nodes).
-// During the migration, 100 busy tenants send requests, and Redis must process at most 500 commands per tenant.
+// precept migrate moves the keys of a store in Redis to shards, parts that a Redis Cluster can place on different
+// nodes. During the migration, 100 busy tenants send requests, and Redis must process at most 500 commands per tenant.
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
 	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as a release without shards wrote it
 	fillOldLayout(t, server.URL(), *migrateTenants)
-	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
+	model := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).WaitUntilReady(dir)
 	var sent, slowest atomic.Int64 // request count, and longest request in nanoseconds; written by one goroutine
 	send := func() {
 		n := sent.Add(1)
@@ -69,9 +69,9 @@ func TestMigrateManyTenants(t *testing.T) {
 	}
 	keys, memory, commands := server.MustDo(t, "DBSIZE"), infoNumber("memory", "used_memory"), infoNumber("stats", "total_commands_processed")
 	started := time.Now()
-	c := exec.CommandContext(t.Context(), "precept", "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
-	c.Dir, c.Stderr = t.TempDir(), os.Stderr
-	out, err := c.Output()
+	cmd := exec.CommandContext(t.Context(), "precept", "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
+	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +81,11 @@ func TestMigrateManyTenants(t *testing.T) {
 	if err := json.Unmarshal(out, &result); err != nil || result.Tenants != *migrateTenants+busyTenants {
 		t.Errorf("precept migrate = %s, error %v, want %d tenants", out, err, *migrateTenants+busyTenants)
 	}
-	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
+	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	t.Logf("migrate: %s, duration %v, CPU time %v, memory %d MB; slowest request %v; Redis: %d commands, keys before %v, after %v, memory before %d MB, after %d MB, peak %d MB",
-		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
+		out, elapsed.Round(time.Millisecond), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.MustDo(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
-	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands for chat requests and commands in Lua scripts
+	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // Redis also counts the chat requests' commands and the commands in Lua scripts
 		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, maxCommands)
 	}
 	close(stop)
@@ -101,15 +101,15 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants without shards, each with a session that the report counts already. An echo is a
-// key by which a later request finds the session.
+// fillOldLayout writes idle tenants without shards. Each tenant has a session that the report counts already, and an
+// echo, a key by which a later request finds the session.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // the test has written all it needs
+	defer s.Close() //nolint:errcheck // nothing remains to be written
 	at := time.Now().Add(-time.Hour)
 	text := []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + strings.Repeat("Which command builds the project? ", 30) + `"}`)}
 	for i := 0; i < tenants; {

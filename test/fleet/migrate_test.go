@@ -12,27 +12,27 @@ import (
 	"precept/test/harness"
 )
 
-// The command precept migrate moves a store's keys to shards (parts that a Redis Cluster can place on different nodes).
-// Replicas ask for the migration, continue their sessions after it, and warn about keys that an older release wrote in
-// the meantime.
+// precept migrate moves the keys of a store in Redis to shards, parts that a Redis Cluster can place on different
+// nodes. Replicas log that the migration is needed, continue the sessions afterwards, and warn about keys that an older
+// release writes outside the shards.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	server.MustDo(t, "SET", "precept:{precept}:shards", "1")
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
 	start := func() *harness.Process {
 		dir := t.TempDir()
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
+		return harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
 	}
-	one, other := start(), start()
-	turn := func(p *harness.Process, name, messages string) {
+	one, two := start(), start()
+	sendTurn := func(p *harness.Process, name, messages string) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {name}}
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
-	stored := func() (n map[string]int64) {
+	storedCounts := func() map[string]int64 {
 		var d struct{ Store map[string]int64 }
 		out, err := harness.CommandOutput(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		if err != nil || json.Unmarshal([]byte(out), &d) != nil {
@@ -41,24 +41,24 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		return d.Store
 	}
 	first := `{"role":"user","content":"One?"}`
-	turn(one, "a", first)
-	turn(other, "b", first)
-	one.Eventually("two samples", func() bool { return stored()["samples"] == 2 })
-	for _, p := range []*harness.Process{one, other} {
+	sendTurn(one, "a", first)
+	sendTurn(two, "b", first)
+	one.Eventually("two samples", func() bool { return storedCounts()["samples"] == 2 })
+	for _, p := range []*harness.Process{one, two} {
 		if text := p.Log.String(); !strings.Contains(text, "run precept migrate") {
 			t.Errorf("the log lacks the warning \"run precept migrate\":\n%s", text)
 		}
 	}
-	var done struct{ Tenants, Sessions int }
+	var migrated struct{ Tenants, Sessions int }
 	out := harness.MustRun(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
-	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
+	if err := json.Unmarshal([]byte(out), &migrated); err != nil || migrated.Tenants != 1 || migrated.Sessions < 2 {
 		t.Errorf("precept migrate = %s, error %v, want 1 tenant and at least 2 sessions", out, err)
 	}
 	history := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
-	turn(other, "a", history)
-	turn(one, "b", history)
+	sendTurn(two, "a", history)
+	sendTurn(one, "b", history)
 	one.Eventually("four samples from two sessions", func() bool {
-		n := stored()
+		n := storedCounts()
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
 	if out := harness.MustRun(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
@@ -67,12 +67,12 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
-		t.Errorf("log lacks a warning about tenant foreign's keys outside the shards:\n%s", text)
+		t.Errorf("log lacks a warning about the keys of tenant foreign outside the shards:\n%s", text)
 	}
 }
 
-// hashTag returns the part in braces in a tenant's keys, in a release without shards. Redis Cluster chooses a node by
-// this part.
+// hashTag returns the part in braces in a tenant's keys, as written by a release without shards. Redis Cluster chooses
+// the node by this part.
 func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])

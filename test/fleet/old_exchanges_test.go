@@ -11,23 +11,23 @@ import (
 	"precept/test/harness"
 )
 
-// Precept deletes exchanges older than learning.hot as soon as a lake (a directory with exported Parquet files) has the
+// precept deletes exchanges older than learning.hot as soon as a lake (a directory with exported Parquet files) has the
 // samples. The session stays.
 func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir, lake := t.TempDir(), t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).WaitUntilReady(dir)
 	store := []string{"--store-url", server.URL(), "--data-dir", dir}
-	turn := func(messages string) {
+	sendTurn := func(messages string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
-	lines := func(format string) int {
+	exportedLines := func(format string) int {
 		out, err := harness.CommandOutput(t, append([]string{"export", "--format", format}, store...)...)
 		if err != nil {
 			return -1
@@ -38,16 +38,16 @@ func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 		t.Helper()
 		harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	}
-	history := `{"role":"user","content":"Tell me of ` + first + `"}`
-	turn(history)
-	p.Eventually("the first turn's sample", func() bool { return lines("mplp") == 1 })
+	history := `{"role":"user","content":"Tell me about ` + first + `"}`
+	sendTurn(history)
+	p.Eventually("the first turn's sample", func() bool { return exportedLines("mplp") == 1 })
 	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
-	if n := lines("openai"); n != 1 {
+	if n := exportedLines("openai"); n != 1 {
 		t.Errorf("openai export before the lake exists: got %d lines, want 1", n)
 	}
 	exportToLake()
-	p.Eventually("the exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
-	if n := lines("mplp"); n != 1 {
+	p.Eventually("the exchanges to be deleted from Redis", func() bool { return exportedLines("openai") == 0 })
+	if n := exportedLines("mplp"); n != 1 {
 		t.Errorf("exported samples after the exchanges are deleted: got %d, want 1", n)
 	}
 	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
@@ -59,10 +59,10 @@ func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	}
 	harness.MustRun(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
 
-	turn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
-	p.Eventually("the later turn's sample", func() bool { return lines("mplp") == 2 })
+	sendTurn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And about ` + second + `?"}`)
+	p.Eventually("the later turn's sample", func() bool { return exportedLines("mplp") == 2 })
 	exportToLake()
-	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
+	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return exportedLines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
 		t.Errorf("lake files: got %v, want 2", files)
 	}

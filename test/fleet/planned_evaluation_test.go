@@ -12,9 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// A planned evaluation computes a lesson's effect once, after a fixed number of picks (here 80 sessions for which the
-// lesson was selected). All replicas must report the same result, although half the rewards reach a replica that did
-// not serve the session.
+// A planned evaluation computes a lesson's effect once, here after the lesson was selected for 80 sessions. All
+// replicas must report the same result, although half the rewards reach a replica that did not serve the session.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
@@ -29,7 +28,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		if status, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
-		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2) // a score that is not related to the lesson
+		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2) // scores 0 and 1 that do not depend on the lesson
 		if status, answer := harness.Post(t, fleet[(n/2)%2].DataURL+"/v1/feedback", nil, body); status != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 		}
@@ -50,7 +49,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for _, p := range []*harness.Process{fleet[0], fleet[1], newReplica} {
 		row := readReport(p).Lessons[0]
 		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Evaluated || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf("look-first row = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
+			t.Fatalf("look-first row = %+v, want an ended trial with one planned evaluation after 80 picks", row)
 		}
 		plannedTrials, err := json.Marshal(row.PlannedTrials)
 		if err != nil {

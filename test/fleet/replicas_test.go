@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// Each turn immediately reaches the next replica. A request must begin with the previous request's messages, byte for
-// byte, so the replica must know the inserted lessons.
+// Each turn immediately reaches the next replica. This replica must know the inserted lessons, because each request
+// begins with the previous request's messages, byte for byte.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -25,9 +25,14 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	fleet := startReplicas(t, harness.UsualOrChaos(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	injected := 0
-	sessions, turns := harness.UsualOrChaos(8, 60), 6
+	sessions := harness.UsualOrChaos(8, 60)
+	const turns = 6
 	for n := range sessions {
-		c := newConversation(fmt.Sprint("quick-", n), n%2 == 0)
+		identity := named
+		if n%2 == 1 {
+			identity = nameless
+		}
+		c := newConversation(fmt.Sprint("quick-", n), identity)
 		before := ""
 		for turn := range turns {
 			c.sendTurn(t, fleet[(turn+n)%len(fleet)])
@@ -40,9 +45,8 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		if strings.Contains(before, "List the targets first") {
 			injected++
 		}
-		if n%2 == 0 {
-			// The test counts exchanges and not turn numbers, because on a loaded machine two turns may get the same
-			// number.
+		if identity == named {
+			// The test counts exchanges, because two turns can get the same turn number on a loaded machine.
 			harness.Eventually(t, "exchanges for all turns", func() bool {
 				list, err := db.Exchanges(t.Context(), "default", session.NamedID("default", session.NamespaceSession, c.sender))
 				return err == nil && len(list) == turns
@@ -61,28 +65,28 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// One replica is down while the session is forgotten, but still has the session in the outbox.
+// One replica is down when the session is forgotten, and still has the session in the outbox.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	var replies atomic.Int64
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "without end") {
 			<-r.Context().Done()
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, harness.ChatReply(fmt.Sprint("chatcmpl-", replies.Add(1)), "It is said."))
 	}))
-	t.Cleanup(up.Close)
+	t.Cleanup(model.Close)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	start := func(dir string) *harness.Process {
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).WaitUntilReady(dir)
+		return harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--store-url", server.URL()).WaitUntilReady(dir)
 	}
 	fleet := []*harness.Process{start(dirs[0]), start(dirs[1])}
 	sendWord := func(p *harness.Process, word string) {
 		t.Helper()
-		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
@@ -116,7 +120,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 
 	server.Freeze(t)
 	sendWord(fleet[1], lateWord)
-	go func() { // another session's request is in flight
+	go func() { // a request in another session is in progress during the kill
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+lateWord+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+lateWord+"-again")
@@ -137,7 +141,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(lateWord, 1, undelivered)
 	forget(lateWord+"-again", 1, undelivered)
 	p := start(dirs[1])
-	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
+	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { d := harness.Doctor(t, dirs[1]); return d.Spooled == 0 && d.Incomplete == 1 })
 	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(lateWord)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
@@ -156,7 +160,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	p := startReplicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
 	sendWord := func(word, path string) {
 		t.Helper()
-		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
+		body := `{"model":"m","messages":[{"role":"user","content":"Fix the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
@@ -167,9 +171,9 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
 	id := session.NamedID("default", session.NamespaceSession, optedOutWord)
-	for _, trace := range []string{optedOutWord, string(id[:])} {
-		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
-			t.Errorf("Redis keys with %q from the opted-out session: got %v, want none", trace, left)
+	for _, text := range []string{optedOutWord, string(id[:])} {
+		if left := harness.FilesWith(harness.Dump(t, server), text); len(left) > 0 {
+			t.Errorf("Redis keys with %q from the opted-out session: got %v, want none", text, left)
 		}
 	}
 }

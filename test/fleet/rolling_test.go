@@ -26,13 +26,16 @@ type balancer struct {
 	nextIndex int
 }
 
-func (b *balancer) setReplica(baseURL string, present bool) {
+func (b *balancer) addReplica(baseURL string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replicas = append(b.replicas, baseURL)
+}
+
+func (b *balancer) removeReplica(baseURL string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.replicas = slices.DeleteFunc(b.replicas, func(s string) bool { return s == baseURL })
-	if present {
-		b.replicas = append(b.replicas, baseURL)
-	}
 }
 
 func (b *balancer) poll(ctx context.Context, interval time.Duration) {
@@ -42,11 +45,11 @@ func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 		all := slices.Clone(b.replicas)
 		b.mu.Unlock()
 		var ready []string
-		for _, data := range all {
-			if res, err := c.Get(data + "/readyz"); err == nil {
+		for _, baseURL := range all {
+			if res, err := c.Get(baseURL + "/readyz"); err == nil {
 				_ = res.Body.Close()
 				if res.StatusCode == http.StatusOK {
-					ready = append(ready, data)
+					ready = append(ready, baseURL)
 				}
 			}
 		}
@@ -85,7 +88,7 @@ func startModel(t *testing.T) *httptest.Server {
 		id := fmt.Sprint("chatcmpl-", n.Add(1))
 		if !strings.Contains(string(b), `"stream":true`) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, harness.ChatReply(id, "this is what there is to say of it"))
+			_, _ = io.WriteString(w, harness.ChatReply(id, "this is the answer"))
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -100,8 +103,8 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Under load, each replica is stopped and replaced. A stopping replica answers 503 to /readyz and accepts connections
-// for limits.drain_delay, until the load balancer sends no more requests.
+// Each replica is stopped and replaced under load. A stopping replica answers 503 to /readyz, and still accepts
+// connections for limits.drain_delay, so that the load balancer has time to notice.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)
@@ -113,7 +116,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	for _, dir := range dirs {
 		p := harness.StartWithUpstream(t, dir, model.URL, flags...)
 		fleet = append(fleet, p)
-		b.setReplica(p.DataURL, true)
+		b.addReplica(p.DataURL)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -134,9 +137,9 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		if code := old.ExitCode(); code != harness.ExitOK {
 			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
-		b.setReplica(old.DataURL, false)
+		b.removeReplica(old.DataURL)
 		fleet[i] = harness.StartWithUpstream(t, dir, model.URL, flags...)
-		b.setReplica(fleet[i].DataURL, true)
+		b.addReplica(fleet[i].DataURL)
 		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.readyCount() == 2 })
 	}
 	before := l.CountAnswered()

@@ -54,16 +54,24 @@ func (m *recordingModel) lastRequest(sender string) string {
 	return list[len(list)-1]
 }
 
+// identity is the way in which precept recognises a conversation's session.
+type identity int
+
+const (
+	named    identity = iota // by the header Precept-Session
+	nameless                 // by the tool-call ids in the history
+)
+
 // conversation is an agent that sends the whole history with every turn.
 type conversation struct {
 	sender   string
-	hasName  bool // if false, tool-call ids identify the session
+	identity identity
 	messages []any
 	turns    int
 }
 
-func newConversation(sender string, named bool) *conversation {
-	return &conversation{sender: sender, hasName: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
+func newConversation(sender string, identity identity) *conversation {
+	return &conversation{sender: sender, identity: identity, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
 // sendTurn sends the history, and appends the reply and the tool result.
@@ -80,7 +88,7 @@ func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Who", c.sender)
 	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", c.turns/2)) // a new token every second turn
-	if c.hasName {
+	if c.identity == named {
 		req.Header.Set("Precept-Session", c.sender)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
@@ -116,7 +124,7 @@ func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extr
 	return list
 }
 
-// manyLessons returns a directory with 8 lessons that match "build script".
+// manyLessons returns a directory with 8 lessons that match the words "build script".
 func manyLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -154,7 +162,7 @@ func openStore(t *testing.T, url string) *redis.Store {
 // checkPrefix checks that the newer request begins with the older request's messages, byte for byte.
 func checkPrefix(t *testing.T, older, newer string) {
 	t.Helper()
-	list := func(body string) []json.RawMessage {
+	messages := func(body string) []json.RawMessage {
 		var v struct {
 			Messages []json.RawMessage `json:"messages"`
 		}
@@ -163,13 +171,13 @@ func checkPrefix(t *testing.T, older, newer string) {
 		}
 		return v.Messages
 	}
-	a, b := list(older), list(newer)
-	if len(b) <= len(a) {
-		t.Fatalf("newest request: got %d messages, want more than the previous request's %d", len(b), len(a))
+	olderMessages, newerMessages := messages(older), messages(newer)
+	if len(newerMessages) <= len(olderMessages) {
+		t.Fatalf("newest request: got %d messages, want more than the previous request's %d", len(newerMessages), len(olderMessages))
 	}
-	for i := range a {
-		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d in the newest request: got\n%[3]s\nwant the previous request's message\n%[2]s", i, a[i], b[i])
+	for i := range olderMessages {
+		if !bytes.Equal(olderMessages[i], newerMessages[i]) {
+			t.Errorf("message %d in the newest request: got\n%s\nwant the previous request's message\n%s", i, newerMessages[i], olderMessages[i])
 		}
 	}
 }
@@ -196,7 +204,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	injected := 0
 	for n := range 4 {
 		// Half the lessons are withheld at random. 4 sessions without any lesson are unlikely.
-		c := newConversation(fmt.Sprint("talk-", n), true)
+		c := newConversation(fmt.Sprint("talk-", n), named)
 		id := session.NamedID("default", session.NamespaceSession, c.sender)
 		var first *session.Record
 		before := ""
@@ -224,21 +232,21 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 
 	// Tool-call ids identify a session without a name.
-	nameless := newConversation("nameless", false)
-	nameless.sendTurn(t, fleet[2])
-	nameless.sendTurn(t, fleet[2])
-	stopNameless := server.Monitor(t)
+	c := newConversation("nameless", nameless)
+	c.sendTurn(t, fleet[2])
+	c.sendTurn(t, fleet[2])
+	stop := server.Monitor(t)
 	for range 6 {
-		nameless.sendTurn(t, fleet[2])
+		c.sendTurn(t, fleet[2])
 	}
-	if n := countLookups(stopNameless()); n != 0 {
+	if n := countLookups(stop()); n != 0 {
 		t.Errorf("look-ups by 6 turns in a nameless session on one replica: got %d, want 0", n)
 	}
 
-	pinned := newConversation("stays", true)
+	pinned := newConversation("pinned", named)
 	pinned.sendTurn(t, fleet[0])
 	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, pinned.sender), 1)
-	stop := server.Monitor(t)
+	stop = server.Monitor(t)
 	for range 12 {
 		pinned.sendTurn(t, fleet[0])
 	}
@@ -260,7 +268,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
-	c := newConversation("nameless", false)
+	c := newConversation("nameless", nameless)
 	before := ""
 	for i := range 6 {
 		c.sendTurn(t, fleet[i%2])
@@ -293,11 +301,11 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
-	home, moved, nameless := newConversation("home", true), newConversation("moved", true), newConversation("nameless", false)
-	home.sendTurn(t, fleet[0])
+	pinned, moved, unnamed := newConversation("pinned", named), newConversation("moved", named), newConversation("nameless", nameless)
+	pinned.sendTurn(t, fleet[0])
 	moved.sendTurn(t, fleet[0])
-	nameless.sendTurn(t, fleet[0])
-	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "home"), 1)
+	unnamed.sendTurn(t, fleet[0])
+	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "pinned"), 1)
 	waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "moved"), 1)
 	harness.Eventually(t, "3 exchanges", func() bool {
 		m, err := db.Stats(t.Context())
@@ -305,11 +313,11 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	})
 	server.Freeze(t)
 	for range 20 {
-		home.sendTurn(t, fleet[0])
+		pinned.sendTurn(t, fleet[0])
 	}
 	moved.sendTurn(t, fleet[1])
-	nameless.sendTurn(t, fleet[1])
-	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the second replica looked up sessions
+	unnamed.sendTurn(t, fleet[1])
+	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the second replica had to look up sessions
 		_, metrics := harness.Get(t, fleet[i].AdminURL+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
 			t.Errorf("replica %d: got sessions excluded as late: %v, want %v, and metric %q", i, late, want != "", want)
@@ -317,23 +325,23 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 	server.Thaw(t)
 	const lesson = "List the targets first"
-	if !strings.Contains(model.lastRequest("home"), lesson) {
-		t.Error("a session that stays on one replica lost its lesson")
+	if !strings.Contains(model.lastRequest("pinned"), lesson) {
+		t.Error("the session that stayed on one replica lost the lesson")
 	}
 	for _, name := range []string{"moved", "nameless"} {
 		if strings.Contains(model.lastRequest(name), lesson) {
-			t.Errorf("session %s got a lesson although its look-up timed out", name)
+			t.Errorf("session %s got a lesson although the look-up timed out", name)
 		}
 	}
 	harness.Eventually(t, "25 exchanges, each stored once", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// While Redis was frozen, the second replica began a new session (a stand-in) instead of the stored one.
+	// While Redis was frozen, the second replica began a new session, the stand-in, instead of the nameless session.
 	p := fleet[1]
 	p.Eventually("the lesson in the moved session", func() bool { moved.sendTurn(t, p); return strings.Contains(model.lastRequest("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {
-		nameless.sendTurn(t, p)
+		unnamed.sendTurn(t, p)
 		return strings.Count(model.lastRequest("nameless"), lesson) == 1
 	})
 	rec := waitForTurn(t, db, session.NamedID("default", session.NamespaceSession, "moved"), 2)
@@ -341,7 +349,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		t.Errorf("session moved: got StartedOffline %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
 			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
-	late := func() (n int) {
+	lateRecords := func() (n int) {
 		rows, err := db.DueSessions(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
 		if err != nil {
 			t.Fatal(err)
@@ -353,7 +361,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		}
 		return n
 	}
-	p.Eventually("3 records for sessions excluded by a late look-up: moved, nameless and the stand-in", func() bool { return late() == 3 })
+	p.Eventually("3 records for sessions excluded by a late look-up: moved, nameless and the stand-in", func() bool { return lateRecords() == 3 })
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
 			t.Errorf("warnings and errors in the log: got %d, want at most 10:\n%s", lines, p.Log.String())
@@ -369,7 +377,7 @@ func TestReplicasReportAllReplicasSessions(t *testing.T) {
 	fleet := startReplicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
 	const sessions = 24
 	for n := range sessions {
-		c := newConversation(fmt.Sprint("s", n), true)
+		c := newConversation(fmt.Sprint("s", n), named)
 		c.sendTurn(t, fleet[n%3])
 		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, c.sender, n%2)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].DataURL+"/v1/feedback", strings.NewReader(post))
@@ -385,7 +393,7 @@ func TestReplicasReportAllReplicasSessions(t *testing.T) {
 			t.Errorf("feedback: got status %d, want 202", res.StatusCode)
 		}
 	}
-	counted := func(p *harness.Process) (n int) {
+	countedSessions := func(p *harness.Process) (n int) {
 		status, body := harness.Get(t, p.AdminURL+"/api/report", "token")
 		var r struct {
 			Lessons []struct {
@@ -398,7 +406,7 @@ func TestReplicasReportAllReplicasSessions(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// On a slow machine a look-up may time out, which excludes the session from the experiment.
+	// A look-up can time out on a slow machine, which excludes the session from the experiment.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, fmt.Sprint("rewarded sessions: ", sessions), func() bool {
 		rewarded := 0
@@ -420,7 +428,7 @@ func TestReplicasReportAllReplicasSessions(t *testing.T) {
 	}
 	for i, p := range fleet {
 		p.Eventually(fmt.Sprintf("replica %d to count %d sessions", i, want), func() bool {
-			return counted(p) == want
+			return countedSessions(p) == want
 		})
 	}
 }
@@ -439,12 +447,12 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 		t.Errorf("/readyz without a store: got %q, want degraded", body)
 	}
 	const lesson = "List the targets first"
-	turn := func(p *harness.Process, sender string, named bool) bool {
+	newSessionGetsLesson := func(p *harness.Process, sender string, identity identity) bool {
 		t.Helper()
-		newConversation(sender, named).sendTurn(t, p)
+		newConversation(sender, identity).sendTurn(t, p)
 		return strings.Contains(model.lastRequest(sender), lesson)
 	}
-	if turn(p, "early", true) {
+	if newSessionGetsLesson(p, "early", named) {
 		t.Error("a session got a lesson before the replica knew the salt")
 	}
 	p.Eventually("/readyz to report degraded", func() bool {
@@ -454,8 +462,8 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	p.Eventually("a lesson after Redis starts", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
+	attempts := 0
+	p.Eventually("a lesson after Redis starts", func() bool { attempts++; return newSessionGetsLesson(p, fmt.Sprint("later-", attempts), named) })
 	db := openStore(t, server.URL())
 	p.Eventually("the session that began without Redis", func() bool {
 		_, ok, err := db.Session(t.Context(), "default", session.NamedID("default", session.NamespaceSession, "early"))
@@ -466,12 +474,12 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
-	// A new password does not change the store.
+	// A new password in the URL does not make the copied salt invalid.
 	flags[len(flags)-1] = strings.Replace(server.URL(), "redis://", "redis://:new@", 1)
 	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
-	// Redis might already have a named session with a decision. A first request without a name begins a new session, so
+	// A named session could already have decisions in Redis, which is down. A nameless request begins a new session, so
 	// the replica can decide.
-	if !turn(p, "with a copy", false) {
+	if !newSessionGetsLesson(p, "with a copy", nameless) {
 		t.Errorf("a new session got no lesson, although the replica has the salt from an earlier run\n%s", p.Log.String())
 	}
 }
@@ -486,7 +494,7 @@ func TestReplicasCountEachTurnInMovingSession(t *testing.T) {
 	var conversations sync.WaitGroup
 	for n, route := range routes {
 		conversations.Go(func() {
-			c := newConversation(fmt.Sprint("moving-", n), true)
+			c := newConversation(fmt.Sprint("moving-", n), named)
 			for _, replica := range route {
 				c.sendTurn(t, fleet[replica])
 				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool

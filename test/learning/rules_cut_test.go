@@ -301,7 +301,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The model refuses requests that lack a section. Precept then sends the client's unchanged bytes once, and later
+// The model refuses requests that lack a section. precept then sends the client's unchanged bytes once, and later
 // requests in the session keep all sections.
 func TestRefusedCutIsRetriedUnchanged(t *testing.T) {
 	t.Parallel()

@@ -188,7 +188,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// Precept computes the embedding of the user's words in the background, so the lesson matches in a later turn. Secrets,
+// precept computes the embedding of the user's words in the background, so the lesson matches in a later turn. Secrets,
 // the client's key and requests with Precept-Learn: off are not sent to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"precept/test/harness"
 )
 
-// A writ is a /lesson command in a reply. Precept inserts the answer into the next request. Later requests repeat the
+// A writ is a /lesson command in a reply. precept inserts the answer into the next request. Later requests repeat the
 // earlier messages and answers byte for byte.
 func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()

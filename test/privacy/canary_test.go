@@ -27,19 +27,19 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns a value for each kind of secret and personal data. The values are joined at run time, so that secret
-// scanners do not report this repository.
+// canaries returns an invented secret or personal detail of each kind. The values are joined at run time, so that
+// secret scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-	j := func(parts ...string) string { return strings.Join(parts, "") }
+	join := func(parts ...string) string { return strings.Join(parts, "") }
 	return map[string]string{
-		"openai": j("sk-", "proj-", mixed36), "anthropic": j("sk-", "ant-api03-", mixed36), "aws": j("AKIA", "IOSFODNN7ABCDEFG"),
-		"github": j("ghp", "_", mixed36), "gitlab": j("glpat", "-", mixed36[:20]), "slack": j("xox", "b-123456789012-123456789012-", mixed36[:24]),
-		"stripe": j("sk", "_live_", mixed36[:24]), "google": j("AI", "za", mixed36[:35]), "npm": j("npm", "_", mixed36),
-		"pypi": j("pypi", "-AgEIcHlwaS5vcmc", mixed36, mixed36), "huggingface": j("hf", "_", mixed36[:34]),
-		"sendgrid": j("SG", ".", mixed36[:22], ".", mixed36, mixed36[:7]), "twilio": j("AC", hex32),
-		"jwt":         j("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0NTY3ODkwIn0.", mixed36),
-		"private key": j("-----BEGIN ", "PRIVATE KEY-----\n", mixed36, mixed36[:28], "\n", mixed36, "\n-----END ", "PRIVATE KEY-----"),
+		"openai": join("sk-", "proj-", mixed36), "anthropic": join("sk-", "ant-api03-", mixed36), "aws": join("AKIA", "IOSFODNN7ABCDEFG"),
+		"github": join("ghp", "_", mixed36), "gitlab": join("glpat", "-", mixed36[:20]), "slack": join("xox", "b-123456789012-123456789012-", mixed36[:24]),
+		"stripe": join("sk", "_live_", mixed36[:24]), "google": join("AI", "za", mixed36[:35]), "npm": join("npm", "_", mixed36),
+		"pypi": join("pypi", "-AgEIcHlwaS5vcmc", mixed36, mixed36), "huggingface": join("hf", "_", mixed36[:34]),
+		"sendgrid": join("SG", ".", mixed36[:22], ".", mixed36, mixed36[:7]), "twilio": join("AC", hex32),
+		"jwt":         join("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0NTY3ODkwIn0.", mixed36),
+		"private key": join("-----BEGIN ", "PRIVATE KEY-----\n", mixed36, mixed36[:28], "\n", mixed36, "\n-----END ", "PRIVATE KEY-----"),
 		"email":       "wilhelmina.x@postal-canary.example.org", "phone": "+1 (415) 555-0142", "card": "4111 1111 1111 1111",
 		"iban": "DE89 3704 0044 0532 0130 00", "ssn": "078-05-1120", "ip": "203.0.113.77",
 	}
@@ -62,9 +62,9 @@ func findLeaks(texts map[string]string, values map[string]string) (found []strin
 }
 
 // newStreamingModel starts a model that streams text as content and as a tool call argument, in pieces with seven
-// bytes. For a request with "hang up", the model streams only the first three quarters of the value in the parameter
-// truncated, and closes the connection.
-func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
+// bytes. If the request contains "hang up", the model instead streams the first three quarters of secret and closes the
+// connection.
+func newStreamingModel(t *testing.T, text, secret string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -83,7 +83,7 @@ func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 			}
 		}
 		if strings.Contains(string(body), "hang up") {
-			streamText("Use " + truncated[:len(truncated)*3/4])
+			streamText("Use " + secret[:len(secret)*3/4])
 			panic(http.ErrAbortHandler)
 		}
 		streamText(text)
@@ -105,17 +105,17 @@ func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
-	var list []string
+	var sentences []string
 	for _, kind := range slices.Sorted(maps.Keys(values)) {
-		list = append(list, kind+" is "+values[kind]+" here.")
+		sentences = append(sentences, kind+" is "+values[kind]+" here.")
 	}
-	text := strings.Join(list, "\n")
-	up := newStreamingModel(t, text, values["openai"])
+	text := strings.Join(sentences, "\n")
+	model := newStreamingModel(t, text, values["openai"])
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 
 	inner, _ := json.Marshal(map[string]string{"body": text})
-	args, _ := json.Marshal(map[string]string{"json": string(inner)}) // JSON in a JSON string in a JSON string
+	args, _ := json.Marshal(map[string]string{"json": string(inner)}) // the arguments are JSON in a JSON string in a JSON string
 	escaped := strings.NewReplacer("@", `\u0040`, "-", `\u002d`, "1", `\u0031`).Replace(strings.ReplaceAll(text, "\n", `\n`))
 	history := []any{
 		map[string]any{"role": "system", "content": text},
@@ -178,7 +178,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want 0, and records unless the format is experiment", format, code, out, stderr)
+			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want 0, and at least one record unless the format is experiment", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}
@@ -220,7 +220,7 @@ func storedDocuments(t *testing.T, dir string) string {
 		})
 	}
 	if err != nil || b.Len() < 1000 {
-		t.Fatalf("store documents: got %d bytes, error %v, want at least 1000 bytes", b.Len(), err)
+		t.Fatalf("documents in the store: got %d bytes, error %v, want at least 1000 bytes", b.Len(), err)
 	}
 	return b.String()
 }

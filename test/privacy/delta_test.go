@@ -12,6 +12,7 @@ import (
 	"precept/test/harness"
 )
 
+// toolOutput returns n bytes of random compiler output.
 func toolOutput(r *rand.Rand, n int) string {
 	words := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder
@@ -21,19 +22,18 @@ func toolOutput(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// An agent sends the whole history in each of 200 turns, in total about a hundred times the final transcript. The store
-// must be at most maxShare times as large as the final transcript.
+// An agent sends the whole history in each of 200 turns, in total about a hundred times the final transcript.
 func TestLongSessionIsStoredWithoutRepetition(t *testing.T) {
-	const turns, maxShare = 200, 1.5
+	const turns, maxRatio = 200, 1.5 // maxRatio is the store's size relative to the final transcript
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)
-	history := []any{map[string]any{"role": "system", "content": toolOutput(r, 4000)}, map[string]any{"role": "user", "content": "Mend the build, please."}}
+	history := []any{map[string]any{"role": "system", "content": toolOutput(r, 4000)}, map[string]any{"role": "user", "content": "Fix the build, please."}}
 	for i := range replies {
 		replies[i] = toolCallReply(fmt.Sprintf("chatcmpl-%03d-%08x", i, r.Uint32()), "sh", `{"command":"`+strings.ReplaceAll(toolOutput(r, 120), "\n", " ")+`"}`)
 	}
-	up := harness.RepeatingServer(t, replies...)
+	model := harness.RepeatingServer(t, replies...)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--detect-loops=false").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", model.URL+"/v1", "--detect-loops=false").WaitUntilReady(dir)
 	transcript, sent := 0, 0
 	for i := range turns {
 		body, err := json.Marshal(map[string]any{"model": "m", "messages": history, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "sh", "parameters": map[string]any{}}}}})
@@ -72,9 +72,9 @@ func TestLongSessionIsStoredWithoutRepetition(t *testing.T) {
 		sizes[name] = len(content)
 	}
 	stored := sizes["/precept.db"] + sizes["/precept.db-wal"]
-	share := float64(stored) / float64(transcript)
-	t.Logf("transcript: %d bytes; requests: %d bytes; store: %d bytes, %.2f times the transcript; files: %v", transcript, sent, stored, share, sizes)
-	if share > maxShare {
-		t.Errorf("store size: got %.2f times the transcript, want at most %.1f times", share, maxShare)
+	ratio := float64(stored) / float64(transcript)
+	t.Logf("transcript: %d bytes; requests: %d bytes; store: %d bytes, %.2f times the transcript; files: %v", transcript, sent, stored, ratio, sizes)
+	if ratio > maxRatio {
+		t.Errorf("store size: got %.2f times the transcript, want at most %.1f times", ratio, maxRatio)
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").WaitUntilReady(dir)
-	sendRated := func(name, word string) {
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms").WaitUntilReady(dir)
+	sendAndRate := func(name, word string) { // the session is called name-word
 		t.Helper()
-		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
@@ -24,8 +24,8 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 			t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 		}
 	}
-	sendRated("a", first)
-	sendRated("b", second)
+	sendAndRate("a", first)
+	sendAndRate("b", second)
 	waitForMetric := func(want string) {
 		t.Helper()
 		p.Eventually(want, func() bool {
@@ -57,7 +57,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	}
 
 	// The agent continues: the next turn begins a new session, which can also be forgotten.
-	sendRated("a", first)
+	sendAndRate("a", first)
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != 0 {
@@ -81,9 +81,9 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 
 func TestRunningServerDeletesOldSessions(t *testing.T) {
 	const word = "cornflower-1234"
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").WaitUntilReady(dir)
 	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}

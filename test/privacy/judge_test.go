@@ -16,9 +16,9 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge, a model that rates sessions and drafts lessons. The judge repeats text in each draft, in
-// each reason, and in some ratings also as the outcome. If status is not 200, every answer is an error with text at the
-// end of the body.
+// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns the base URL. The judge
+// repeats text in each draft, in each reason, and in every third rating as the outcome. If status is not 200, every
+// answer is an error with text at the end of the body.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -27,12 +27,9 @@ func startJudge(t *testing.T, text string, status int) string {
 			Messages []struct{ Content string } `json:"messages"`
 		}
 		_ = json.NewDecoder(r.Body).Decode(&body)
-		texts := map[string]string{
+		lesson := map[string]any{
 			"title": "Use " + text + " for the build", "applies_when": "the build fails with " + text,
-		}
-		lesson := map[string]any{"advice": []string{"Export " + text + " first."}, "keywords": []string{"the", text, "build"}, "error_patterns": []string{text + " refused"}}
-		for key, value := range texts {
-			lesson[key] = value
+			"advice": []string{"Export " + text + " first."}, "keywords": []string{"the", text, "build"}, "error_patterns": []string{text + " refused"},
 		}
 		content, _ := json.Marshal(map[string]any{"lessons": []any{lesson}})
 		switch n := asked.Add(1); {
@@ -50,7 +47,7 @@ func startJudge(t *testing.T, text string, status int) string {
 	return s.URL + "/v1"
 }
 
-func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
+func TestDistillRedactsJudgeAnswers(t *testing.T) {
 	t.Parallel()
 	for kind, canary := range canaries() {
 		t.Run(kind, func(t *testing.T) {
@@ -59,7 +56,7 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 			importFile := filepath.Join(dir, "past.jsonl")
 			var lines strings.Builder
 			for i := range 8 {
-				fmt.Fprintf(&lines, `{"id":"%d","messages":[{"role":"user","content":"Mend build %d"},{"role":"assistant","content":"Done."}]}`+"\n", i, i)
+				fmt.Fprintf(&lines, `{"id":"%d","messages":[{"role":"user","content":"Fix build %d"},{"role":"assistant","content":"Done."}]}`+"\n", i, i)
 			}
 			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
@@ -68,15 +65,15 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
 			answering, refusing := startJudge(t, canary, http.StatusOK), startJudge(t, canary, http.StatusForbidden)
 			all := map[string]string{}
-			drafts := false
-			for i, args := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
-				out, stderr, _ := harness.RunCommand(t, "", slices.Concat(distill, args)...)
-				all[fmt.Sprint("output of run ", i, args)], all[fmt.Sprint("errors of run ", i, args)] = out, stderr
-				drafts = drafts || strings.Contains(out, "for the build")
+			hasDraft := false
+			for i, judge := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
+				out, stderr, _ := harness.RunCommand(t, "", slices.Concat(distill, judge)...)
+				all[fmt.Sprint("output of run ", i, judge)], all[fmt.Sprint("errors of run ", i, judge)] = out, stderr
+				hasDraft = hasDraft || strings.Contains(out, "for the build")
 			}
 			maps.Copy(all, harness.Files(t, lessons))
-			if !drafts {
-				t.Errorf("outputs %v: want a draft in at least one", all)
+			if !hasDraft {
+				t.Errorf("precept distill: got outputs %v, want a draft in at least one", all)
 			}
 			normalized := map[string]string{}
 			for name, text := range all {

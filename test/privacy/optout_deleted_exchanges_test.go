@@ -20,18 +20,18 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	}
 }
 
-// After learning.hot has deleted a session's exchanges, the paths in the tool calls are unknown, so a new pattern in
-// learning.opt_out_patterns hides all samples from the session.
+// precept deletes exchanges older than learning.hot, with the paths in the tool calls. A new pattern in
+// learning.opt_out_patterns then hides all samples from the session.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		before, after string // opt-out patterns when the session is stored, and after a restart
 		visible       bool
 	}{
-		"an added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
-		"a first pattern":  {"[]", "['*.vault']", false},
-		"the same pattern": {"['*.pem']", "['*.pem']", true},
-		"no pattern":       {"['*.pem']", "[]", true},
+		"added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
+		"first pattern": {"[]", "['*.vault']", false},
+		"same pattern":  {"['*.pem']", "['*.pem']", true},
+		"no pattern":    {"['*.pem']", "[]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,42 +44,43 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 				}
 			}
 			writePatterns(tc.before)
-			up := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
+			model := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
-			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", model.URL+"/v1")...).WaitUntilReady(dir)
 			sendTurn(t, p, "s", "Deploy "+pathCanary)
 			export := func(format string) string {
 				t.Helper()
 				return harness.MustRun(t, append([]string{"export", "--format", format}, store...)...)
 			}
-			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
+			p.Eventually("the exported sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
+			// precept deletes old exchanges only if a lake (a directory with exported Parquet files) has the samples.
 			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
 			writePatterns(tc.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
-			other := t.TempDir()
-			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", other, "--group", "other"}, store...)...)
-			for name, text := range harness.Files(t, other) {
+			newLake := t.TempDir()
+			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", newLake, "--group", "new"}, store...)...)
+			for name, text := range harness.Files(t, newLake) {
 				if strings.HasSuffix(name, ".parquet") {
 					all["lake"] += parquetText(t, text)
 				}
 			}
-			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
+			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", model.URL+"/v1")...).WaitUntilReady(dir)
 			for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp"} {
 				_, all[path] = harness.Get(t, p.AdminURL+path, "t")
 			}
 			p.Stop()
 			for output, text := range all {
 				if got := strings.Contains(text, pathCanary); got != tc.visible {
-					t.Errorf("%s: sample visible: got %v, want %v", output, got, tc.visible)
+					t.Errorf("%s shows the sample: got %v, want %v", output, got, tc.visible)
 				}
 			}
 		})
 	}
 }
 
-// Precept cannot look for opted-out paths in a damaged exchange, so pages and exports leave out the session's content.
+// precept cannot look for opted-out paths in a damaged exchange, so pages and exports leave out the session's content.
 func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()
@@ -88,15 +89,15 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	if err := os.WriteFile(config, []byte("learning: {opt_out_patterns: ['*.pem']}\nreward: {close_after: 300ms}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	up := harness.RepeatingServer(t, harness.ChatReply("c1", "Done."))
+	model := harness.RepeatingServer(t, harness.ChatReply("c1", "Done."))
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
-	sendTurn(t, p, "damaged", "Mend "+damagedText)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", model.URL+"/v1")...).WaitUntilReady(dir)
+	sendTurn(t, p, "damaged", "Fix "+damagedText)
 	p.Eventually("the session's sample before the damage", func() bool {
 		return strings.Contains(harness.MustRun(t, append([]string{"export"}, store...)...), damagedText)
 	})
 	damageExchanges(t, server)
-	sendTurn(t, p, "intact", "Mend "+intactText)
+	sendTurn(t, p, "intact", "Fix "+intactText)
 	p.Eventually("the intact session's sample", func() bool {
 		out, _, _ := harness.RunCommand(t, "", append([]string{"export"}, store...)...)
 		_, page := harness.Get(t, p.AdminURL+"/api/samples", "t")
@@ -111,7 +112,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1, with the remedy precept forget --session", format, n, stderr)
 		}
 	}
-	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Mend", "/api/sessions?words=Mend"} {
+	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Fix", "/api/sessions?words=Fix"} {
 		code, text := harness.Get(t, p.AdminURL+path, "t")
 		if code != http.StatusOK || !strings.Contains(text, intactText) {
 			t.Errorf("%s: got status %d, body %s, want 200 and the text %q", path, code, text, intactText)

@@ -19,7 +19,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		if strings.Contains(string(b), "by path") && !strings.Contains(string(b), newText) {
@@ -28,13 +28,13 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
 	}))
-	t.Cleanup(up.Close)
+	t.Cleanup(model.Close)
 	var dirs []string
 	var fleet []*harness.Process
 	for range 3 {
 		dir := t.TempDir()
 		dirs = append(dirs, dir)
-		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").WaitUntilReady(dir))
+		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").WaitUntilReady(dir))
 	}
 	off := http.Header{"Precept-Learn": {"off"}}
 	send := func(replica int, name, list string, header http.Header) {
@@ -49,7 +49,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	appendMessages := func(list string, messages ...string) string {
 		return strings.Join(append([]string{list}, messages...), ",")
 	}
-	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
+	for form, header := range map[string]http.Header{"by header": off, "by path": nil} { // the model calls a tool with an opted-out path if the text has "by path"
 		// The first turn opts out at one replica. The second turn reaches a different replica.
 		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
@@ -63,7 +63,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	send(1, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
-	// In three turns, only the second opts out, at a different replica.
+	// Only the second of three turns opts out, at a different replica.
 	middle := messageJSON("user", "Begin with mid "+newText+".")
 	send(2, "mid", middle, nil)
 	middle = appendMessages(middle, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
@@ -80,14 +80,14 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 			all[fmt.Sprint(i, name)] = text
 		}
 	}
-	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
-		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("keys and files with the opted-out text %q: got %v, want none", trace, found)
+	for _, hiddenText := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
+		if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
+			t.Errorf("keys and files with the opted-out text %q: got %v, want none", hiddenText, found)
 		}
 	}
-	for _, kept := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
-		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("text %q from a turn without an opt-out is not stored", kept)
+	for _, storedText := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
+		if len(harness.FilesWith(all, storedText)) == 0 {
+			t.Errorf("text %q from a turn without an opt-out is not stored", storedText)
 		}
 	}
 }

@@ -37,11 +37,14 @@ func importSessions(t *testing.T, store []string) {
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c2","type":"function","function":{"name":"read","arguments":"{\"path\":\"/srv/deploy/prod.vault\"}"}}]},` +
 		`{"role":"tool","tool_call_id":"c2","content":"HOST=` + pathCanary + `"},{"role":"assistant","content":"The host is ` + pathCanary + `."},` +
 		`{"role":"user","content":"Thanks, now say goodbye to ` + keptCanary + `"},{"role":"assistant","content":"Goodbye ` + keptCanary + `."}]}`
-	for _, tc := range []struct{ text, tenant, agent string }{
-		{transcriptJSON("t", tenantCanary), "acme", "coder"}, {transcriptJSON("a", agentCanary), "default", "nightly-7"}, {vaultTranscript, "default", "coder"}, {transcriptJSON("s", keptCanary), "default", "coder"},
+	for _, tc := range []struct{ transcript, tenant, agent string }{
+		{transcriptJSON("t", tenantCanary), "acme", "coder"},
+		{transcriptJSON("a", agentCanary), "default", "nightly-7"},
+		{vaultTranscript, "default", "coder"},
+		{transcriptJSON("s", keptCanary), "default", "coder"},
 	} {
-		path := filepath.Join(t.TempDir(), "talk.jsonl")
-		if err := os.WriteFile(path, []byte(tc.text+"\n"), 0o600); err != nil {
+		path := filepath.Join(t.TempDir(), "transcript.jsonl")
+		if err := os.WriteFile(path, []byte(tc.transcript+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		harness.MustRun(t, slices.Concat([]string{"import", path, "--tenant", tc.tenant, "--agent", tc.agent}, store)...)
@@ -64,7 +67,8 @@ func parquetText(t *testing.T, file string) string {
 	return fmt.Sprint(rows)
 }
 
-// commandOutputs returns the outputs from precept's commands, and the requests from precept distill to the judge.
+// commandOutputs returns the outputs of the commands that print stored text, and what precept distill sends to the
+// judge model.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -105,8 +109,8 @@ func commandOutputs(t *testing.T, store []string) map[string]string {
 // serverOutputs returns the admin listener's response bodies by path.
 func serverOutputs(t *testing.T, flags []string) map[string]string {
 	t.Helper()
-	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
-	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", up.URL+"/v1")...)
+	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
+	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", model.URL+"/v1")...)
 	p.WaitUntilReady(dataDir(flags))
 	all := map[string]string{}
 	for _, path := range []string{

@@ -12,16 +12,17 @@ import (
 	"precept/test/harness"
 )
 
-// After a restart, or after the session has left memory, the next turn repeats the opted-out text without the header.
+// The first turn opts out, by a header or by the path in a tool call. The second turn repeats the text without opting
+// out, after a restart or after the session has left memory.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
 	for form, header := range map[string]http.Header{"header": {"Precept-Learn": {"off"}}, "path": {}} {
-		for _, restart := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, restart %v", form, restart), func(t *testing.T) {
+		for event, restart := range map[string]bool{"restart": true, "session leaves memory": false} {
+			t.Run("opt-out by "+form+", "+event, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
 					w.Header().Set("Content-Type", "application/json")
 					if form == "path" && !strings.Contains(string(b), newText) {
@@ -30,8 +31,8 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
 				}))
-				t.Cleanup(up.Close)
-				p := harness.StartWithUpstream(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
+				t.Cleanup(model.Close)
+				p := harness.StartWithUpstream(t, dir, model.URL, "--limits-sessions", "1", "--debug-headers")
 				first := `{"role":"user","content":"Look for ` + canary + `."}`
 				send := func(name, list string, header http.Header) {
 					t.Helper()
@@ -47,7 +48,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				send("s-"+canary, first, header)
 				if restart {
 					p.Stop()
-					p = harness.StartWithUpstream(t, dir, up.URL, "--limits-sessions", "1")
+					p = harness.StartWithUpstream(t, dir, model.URL, "--limits-sessions", "1")
 				} else {
 					p.WaitUntilDrained(dir)
 					for i := range 5 {
@@ -71,9 +72,9 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						t.Errorf("files with the opted-out text %q: got %v, want none", trace, found)
 					}
 				}
-				kept := harness.ExchangesInFile(t, dir)
+				stored := harness.ExchangesInFile(t, dir)
 				n := 0
-				for _, list := range kept {
+				for _, list := range stored {
 					for i := range list {
 						if list[i].Session == id.String() {
 							n++

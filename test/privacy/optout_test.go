@@ -33,12 +33,12 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "precept.yaml")
 	reply := toolCallReply("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(150 * time.Millisecond) // precept writes the started turn before the path in the reply is known
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(150 * time.Millisecond) // so that precept stores the started turn before the reply shows the opted-out path
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
 	}))
-	t.Cleanup(up.Close)
+	t.Cleanup(model.Close)
 	text := fmt.Sprintf(`
 tenancy: keys
 keys:
@@ -53,8 +53,8 @@ reward: {close_after: 300ms}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--log-level", "debug").WaitUntilReady(dir)
-	forms := map[string]http.Header{
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--log-level", "debug").WaitUntilReady(dir)
+	optOuts := map[string]http.Header{
 		"the header":             {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
 		"the key":                {"Authorization": {"Bearer k-quiet"}},
 		"the tenant":             {"Authorization": {"Bearer k-secret"}},
@@ -63,17 +63,17 @@ reward: {close_after: 300ms}
 		"the header in capitals": {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"OFF"}},
 	}
 	names := []string{}
-	for form, header := range forms {
-		name := canary + "-" + strings.ReplaceAll(form, " ", "-")
+	for optOut, header := range optOuts {
+		name := canary + "-" + strings.ReplaceAll(optOut, " ", "-")
 		names = append(names, name)
 		header = header.Clone()
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: chat request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
+			t.Fatalf("%s: chat request: got status %d, body %s, want 200 and the text %q", optOut, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", form, code, answer)
+			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", optOut, code, answer)
 		}
 	}
 	waitForMetric := func(want string) {
@@ -83,7 +83,7 @@ reward: {close_after: 300ms}
 			return strings.Contains(text, want)
 		})
 	}
-	waitForMetric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(forms)))
+	waitForMetric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(optOuts)))
 	checkNoTrace := func(when string) {
 		t.Helper()
 		all := harness.Files(t, dir)
@@ -116,8 +116,8 @@ reward: {close_after: 300ms}
 	}
 	checkNoTrace("after the stop")
 
-	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", optOuts["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
@@ -126,8 +126,8 @@ reward: {close_after: 300ms}
 	p.ExitCode()
 
 	// Without opt-out patterns, a turn with the same path is stored.
-	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", optOuts["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
@@ -151,10 +151,10 @@ func doctorCounts(t *testing.T, dir string) string {
 func TestMidSessionOptOutHidesOnlyOptedOutTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
-	up := harness.RepeatingServer(t,
+	model := harness.RepeatingServer(t,
 		harness.ChatReply("chatcmpl-1", "first-answer"), toolCallReply("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
 		harness.ChatReply("chatcmpl-3", "It says "+canary), harness.ChatReply("chatcmpl-4", "last-answer"))
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s").WaitUntilReady(dir)
 	list := `{"role":"user","content":"first-question"}`
 	ask := func() {
 		t.Helper()

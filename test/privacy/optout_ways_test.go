@@ -14,10 +14,11 @@ import (
 	"precept/test/harness"
 )
 
-// newVaultModel calls the tool read with the path deploy/prod.vault if the newest message contains "vault".
+// newVaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message contains
+// "vault".
 func newVaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Messages []struct {
 				Content string `json:"content"`
@@ -32,8 +33,8 @@ func newVaultModel(t *testing.T) *httptest.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
 	}))
-	t.Cleanup(up.Close)
-	return up
+	t.Cleanup(model.Close)
+	return model
 }
 
 // The session's second turn opts out, and feedback repeats the turn's text.
@@ -42,8 +43,8 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, tc := range map[string]struct {
-		second        http.Header // second turn's headers
-		message       string      // second turn's user message
+		secondHeader  http.Header // second turn's headers
+		secondMessage string      // second turn's user message
 		laterPatterns string      // learning.opt_out_patterns after the session is stored
 	}{
 		"path":   {learnedKey, "Open the vault of " + hiddenText, "['*.vault']"},
@@ -69,7 +70,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			}
 			p := serve()
 			list := []any{}
-			turn := func(header http.Header, messages ...any) {
+			continueSession := func(header http.Header, messages ...any) {
 				t.Helper()
 				list = append(list, messages...)
 				body, err := json.Marshal(map[string]any{"model": "m", "messages": list})
@@ -90,12 +91,12 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				list = append(list, completion.Choices[0].Message)
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
-			turn(learnedKey, user("Begin with "+visibleText))
-			turn(tc.second, user(tc.message))
+			continueSession(learnedKey, user("Begin with "+visibleText))
+			continueSession(tc.secondHeader, user(tc.secondMessage))
 			if name == "path" {
-				turn(learnedKey, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
+				continueSession(learnedKey, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
 			}
-			turn(learnedKey, user("Thanks"))
+			continueSession(learnedKey, user("Thanks"))
 			p.Eventually("the session in the store", func() bool {
 				_, text := harness.Get(t, p.AdminURL+"/api/sessions/s", "t")
 				return strings.Contains(text, visibleText) && strings.Contains(text, "Thanks")

@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds for each API the path, the beginning of a request with a system prompt and tools, and a reply.
-var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
+// apis holds the path of each API, the beginning of a request with a system prompt and tools, and a reply.
+var apis = map[string]struct{ path, requestStart, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",
 		`{"model":"m","tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}],"messages":[{"role":"system","content":%q},`,
@@ -32,10 +32,10 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
-// sendBothTurns sends a session with two turns and a system prompt.
-func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
+// sendTwoTurns sends a session with a system prompt and two turns.
+func sendTwoTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
-	api := prompts[dialect]
+	api := apis[dialect]
 	h := header.Clone()
 	if h == nil {
 		h = http.Header{}
@@ -45,38 +45,39 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."}]`,
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
-		if code, answer := harness.Post(t, p.DataURL+api.path, h, fmt.Sprintf(api.head, prompt)+list+"}"); code != http.StatusOK {
+		if code, answer := harness.Post(t, p.DataURL+api.path, h, fmt.Sprintf(api.requestStart, prompt)+list+"}"); code != http.StatusOK {
 			t.Fatalf("%s: request: got status %d, body %s, want 200", dialect, code, answer)
 		}
 	}
 }
 
+// startModel starts a model with all three APIs and returns the URL.
 func startModel(t *testing.T) string {
 	t.Helper()
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		for _, api := range prompts {
+		for _, api := range apis {
 			if r.URL.Path == api.path {
 				_, _ = io.WriteString(w, api.reply)
 			}
 		}
 	}))
-	t.Cleanup(up.Close)
-	return up.URL
+	t.Cleanup(model.Close)
+	return model.URL
 }
 
 func TestPromptAndToolsAreStoredOnceAndRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, startModel(t))
-	for dialect := range prompts {
-		sendBothTurns(t, p, dialect, promptText, nil)
+	for dialect := range apis {
+		sendTwoTurns(t, p, dialect, promptText, nil)
 	}
-	p.Eventually("two stored exchanges per dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
+	p.Eventually("two stored exchanges per dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(apis)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
-	if len(lines) != len(prompts) {
-		t.Fatalf("exported conversations: got %d, want %d", len(lines), len(prompts))
+	if len(lines) != len(apis) {
+		t.Fatalf("exported conversations: got %d, want %d", len(lines), len(apis))
 	}
 	for _, line := range lines {
 		for _, want := range []string{
@@ -88,7 +89,7 @@ func TestPromptAndToolsAreStoredOnceAndRedacted(t *testing.T) {
 			}
 		}
 	}
-	for dialect := range prompts {
+	for dialect := range apis {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
 			_, page := harness.Get(t, p.AdminURL+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
@@ -97,13 +98,13 @@ func TestPromptAndToolsAreStoredOnceAndRedacted(t *testing.T) {
 		}
 		_, page := harness.Get(t, p.AdminURL+"/api/sessions/s-"+dialect, "token")
 		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
-			t.Errorf("%s: got the prompt %d times and the tools %d times in the session, want once each", dialect, n, tools)
+			t.Errorf("%s session: got the prompt %d times and the tools %d times, want once each", dialect, n, tools)
 		}
 	}
 	p.Stop()
 	harness.MustRun(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
-	if out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
-		t.Errorf("export after forget = %s, want %d prompts", out, len(prompts)-1)
+	if out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(apis)-1 {
+		t.Errorf("export after forget = %s, want %d prompts", out, len(apis)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
 		t.Errorf("files with the address: got %v, want none", found)
@@ -119,7 +120,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	}{
 		"opted out":         {header: http.Header{"Precept-Learn": {"off"}}},
 		"learning disabled": {flags: []string{"--learning-enabled=false"}},
-		"too long":          {flags: []string{"--learning-capture-limit", "1KiB"}, stored: int64(2 * len(prompts))},
+		"too long":          {flags: []string{"--learning-capture-limit", "1KiB"}, stored: int64(2 * len(apis))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,8 +130,8 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			if tc.stored > 0 {
 				text += strings.Repeat(" Be kind.", 200)
 			}
-			for dialect := range prompts {
-				sendBothTurns(t, p, dialect, text, tc.header)
+			for dialect := range apis {
+				sendTwoTurns(t, p, dialect, text, tc.header)
 			}
 			p.Eventually(fmt.Sprint(tc.stored, " stored exchanges"), func() bool { return harness.Doctor(t, dir).Stored == tc.stored })
 			p.Stop()

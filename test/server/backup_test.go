@@ -16,18 +16,18 @@ import (
 	"precept/test/harness"
 )
 
-// The test makes and restores the backup with the commands from docs/OPERATIONS.md.
+// The test uses the backup commands from docs/OPERATIONS.md.
 func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
-	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
+	model, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "build script")
 	dir := filepath.Join(home, "data")
 	start := func() *harness.Process {
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s", "--bandit-epsilon", "0.5", "--bandit-control", "0.2").WaitUntilReady(dir)
+		return harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s", "--bandit-epsilon", "0.5", "--bandit-control", "0.2").WaitUntilReady(dir)
 	}
 	sendChat := func(p *harness.Process, name string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"mend the build script"}]}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"fix the build script"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,13 +68,18 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 			t.Fatalf("sh -ec %q: %v\n%s", script, err, out)
 		}
 	}
-	const private, copyToken, copyOutbox, copyStore = "umask 077", "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
+	const (
+		setUmask   = "umask 077"
+		copyToken  = "mkdir backup && cp data/admin-token backup/"
+		copyOutbox = "VACUUM INTO 'backup/outbox.db'"
+		copyStore  = "VACUUM INTO 'backup/precept.db'"
+		restore    = "mv data damaged && cp -R backup data"
+	)
 	documented, err := os.ReadFile(filepath.Join("../..", "docs", "OPERATIONS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const restore = "mv data damaged && cp -R backup data"
-	for _, line := range []string{private, copyToken, copyOutbox, copyStore, restore} {
+	for _, line := range []string{setUmask, copyToken, copyOutbox, copyStore, restore} {
 		if !strings.Contains(string(documented), line) {
 			t.Errorf("docs/OPERATIONS.md lacks the command %q", line)
 		}
@@ -93,7 +98,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 		}
 	}
 
-	for i := range 10 { // later sessions are not in the backup
+	for i := range 10 { // sessions that are not in the backup
 		sendChat(p, fmt.Sprint("later-", i))
 	}
 	p.Eventually("40 exported samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 40 })
@@ -119,7 +124,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	if n := strings.Count(runPrecept("export"), "\n"); n != 30 {
 		t.Errorf("exported samples after the restore: got %d, want 30", n)
 	}
-	sendChat(p, "afterwards")
+	sendChat(p, "restored")
 	p.Eventually("a session's sample after the restore", func() bool { return strings.Count(runPrecept("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
 		t.Errorf("exchanges dropped as damaged after the restore: got %d, want 0", d.Dropped["damaged"])

@@ -38,7 +38,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", headers, status, b)
 				}
 			}
-			postEntries := func(wantStatus int, wantText, session string, ids ...string) {
+			postFeedback := func(wantStatus int, wantText, session string, ids ...string) {
 				t.Helper()
 				var list []string
 				for _, id := range ids {
@@ -56,26 +56,26 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 
 			// With limits.feedback = 3, a fourth entry is refused. A repeated id replaces an entry.
 			sendTurn("Precept-Session", "alone")
-			postEntries(202, "joined", "alone", "a")
-			postEntries(202, "joined", "alone", "b", "c")
-			postEntries(429, "limits.feedback", "alone", "d")
-			postEntries(202, "joined", "alone", "b")
-			postEntries(202, `{"id":"d","status":"refused","error":"this session or run already has`, "alone", "c", "d", "a")
+			postFeedback(202, "joined", "alone", "a")
+			postFeedback(202, "joined", "alone", "b", "c")
+			postFeedback(429, "limits.feedback", "alone", "d")
+			postFeedback(202, "joined", "alone", "b")
+			postFeedback(202, `{"id":"d","status":"refused","error":"this session or run already has`, "alone", "c", "d", "a")
 
-			postEntries(202, "parked", "later", "a", "b", "c")
-			postEntries(429, "post the feedback again after the reply", "later", "d")
-			postEntries(202, "parked", "later", "b")
+			postFeedback(202, "parked", "later", "a", "b", "c")
+			postFeedback(429, "post the feedback again after the reply", "later", "d")
+			postFeedback(202, "parked", "later", "b")
 			sendTurn("Precept-Session", "later")
 			p.Eventually("the parked feedback, posted before the session began, to join the session", func() bool {
 				_, b := harness.Get(t, p.AdminURL+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
-			postEntries(429, "limits.feedback", "later", "d")
+			postFeedback(429, "limits.feedback", "later", "d")
 
 			// The run's limit is 3, so one of the four entries does not count for the run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
-				postEntries(202, "joined", name, "x")
+				postFeedback(202, "joined", name, "x")
 			}
 			_, metrics := harness.Get(t, p.AdminURL+"/metrics", "token")
 			for _, line := range []string{

@@ -14,9 +14,9 @@ func TestIndexListsManuallyAddedLesson(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
-	a := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
-	a.User("Run the build script.")
-	a.Send(false)
+	c := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	c.User("Run the build script.")
+	c.Send(false)
 	if status, b := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
 		t.Fatalf("feedback: got status %d, body %s, want a status below 300", status, b)
 	}
@@ -24,11 +24,11 @@ func TestIndexListsManuallyAddedLesson(t *testing.T) {
 		_, body := harness.Get(t, p.AdminURL+"/api/report", "e2e-token")
 		return strings.Contains(body, `"n_injected":1`)
 	})
-	banktest.WriteLesson(t, lessons, "another-a", "another thing")
-	harness.Eventually(t, "an index with both lessons and the session counts", func() bool {
+	banktest.WriteLesson(t, lessons, "manual-lesson", "another thing")
+	harness.Eventually(t, "both lessons and the session counts in _index.md", func() bool {
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		s := string(b)
-		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
+		return strings.Contains(s, "manual-lesson") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/unknown/chat/completions"):
@@ -35,9 +35,9 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 			_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-1", canary))
 		}
 	}))
-	t.Cleanup(up.Close)
+	t.Cleanup(model.Close)
 	redis, dir, lessons := storetest.StartRedis(t), t.TempDir(), filepath.Join(t.TempDir(), "lessons")
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").WaitUntilReady(dir)
 	send := func(method, url, body string, want int) (request string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -60,7 +60,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	chat := func(text string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
-	requestIDs := map[string]string{ // response header Precept-Request-Id, by failure
+	requestIDs := map[string]string{ // by failure
 		"a path unknown to the upstream":        send(http.MethodPost, p.DataURL+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
 		"an upstream that hangs up":             send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
 		"an upstream that does not answer HTTP": send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
@@ -72,11 +72,11 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	if err := os.RemoveAll(lessons); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(lessons, []byte("no directory"), 0o600); err != nil {
+	if err := os.WriteFile(lessons, []byte("not a directory"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
-	requestIDs["an unwritable lesson"] = send(http.MethodPost, p.DataURL+"/v1/lessons", note, http.StatusServiceUnavailable)
+	lesson := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
+	requestIDs["an unwritable lesson"] = send(http.MethodPost, p.DataURL+"/v1/lessons", lesson, http.StatusServiceUnavailable)
 	redis.Freeze(t)
 	send(http.MethodPost, p.DataURL+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
 	redis.Thaw(t)
@@ -86,11 +86,11 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("log line %s has text from a request or a reply", lines.Text())
+			t.Errorf("log line %s: got text from a request or a reply, want none", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			continue // lines other than JSON name no request
+			continue // a line that is not JSON has no request id
 		}
 		logged[line.Request] = true
 	}

@@ -36,7 +36,7 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
-	socketDir, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
+	socketDir, err := os.MkdirTemp("", "n") // t.TempDir can be too long: a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,15 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration n times under load, by SIGHUP and by polling; every tenth file is invalid.
-// Every request must succeed, and the server must not keep more goroutines and open files than before.
+// reloadUnderLoad changes the configuration file n times under load. Every tenth file is invalid. Every request must
+// succeed, and the server must not keep more goroutines and open files than before.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
 	settings := func(i int) string {
-		up := []string{firstModel.URL, secondModel.URL}[i%2]
+		upstream := []string{firstModel.URL, secondModel.URL}[i%2]
 		text := fmt.Sprintf("upstream: %s/v1\nadmin: {tokens: [token]}\nbandit: {epsilon: 0.%d}\nlimits: {upstream_header_timeout: %ds}\n"+
-			"learning: {anonymize_pii: %v, opt_out_patterns: ['*.k%d']}\ninject: {k: %d}\n", up, i%9+1, 100+i%5, i%3 == 0, i, i%4)
+			"learning: {anonymize_pii: %v, opt_out_patterns: ['*.k%d']}\ninject: {k: %d}\n", upstream, i%9+1, 100+i%5, i%3 == 0, i, i%4)
 		if i%10 == 9 {
 			text += []string{"bandit: {epsilon: 7}\n", "limits: {nonsense: 1}\n", "keys: [", "tenancy: keys\n"}[i/10%4]
 		}
@@ -43,14 +43,14 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // starts the goroutines and opens the files that stay, so that the first measurement counts these
+	underLoad(func() { load.WaitForRequests(40) }) // starts the goroutines and opens the files that an idle server keeps
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	underLoad(func() {
 		for i := 1; i <= n; i++ {
 			s.writeConfig(settings(i % n))
-			if i%100 != 0 { // the server must notice the other changes by polling
+			if i%100 != 0 { // without a signal, the server must notice the change by polling
 				s.Signal(syscall.SIGHUP)
 			}
 			s.EventuallyEvery(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(reloadLine) >= i })
@@ -63,7 +63,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		t.Errorf("rejected configurations: got %d, want at least %d", refused, n/10)
 	}
 	var after [2]float64
-	s.Eventually("as few goroutines and open files as before the reloads", func() bool {
+	s.Eventually("at most 8 more goroutines and open files than before the reloads", func() bool {
 		after = s.gauges("go_goroutines", "process_open_fds")
 		return after[0] <= before[0]+8 && after[1] <= before[1]+8
 	})
@@ -71,17 +71,17 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads returns how many log lines have matched line since the start. Each call reads only the new lines.
-func (s *configFileServer) countReloads(line *regexp.Regexp) int {
+// countReloads returns how many log lines match reloadLine. Each call reads only the lines since the last call.
+func (s *configFileServer) countReloads(reloadLine *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
-	s.reloadCount += len(line.FindAllStringIndex(text[s.scannedLogBytes:end], -1))
+	s.reloadCount += len(reloadLine.FindAllStringIndex(text[s.scannedLogBytes:end], -1))
 	s.scannedLogBytes = end
 	return s.reloadCount
 }
 
 // gauges returns the values of two metrics without labels.
-func (s *configFileServer) gauges(names ...string) (out [2]float64) {
+func (s *configFileServer) gauges(names ...string) (values [2]float64) {
 	s.T.Helper()
 	_, text := harness.Get(s.T, s.AdminURL+"/metrics", "token")
 	for i, name := range names {
@@ -90,9 +90,9 @@ func (s *configFileServer) gauges(names ...string) (out [2]float64) {
 			s.T.Fatalf("/metrics lacks %s", name)
 		}
 		var err error
-		if out[i], err = strconv.ParseFloat(m[1], 64); err != nil {
+		if values[i], err = strconv.ParseFloat(m[1], 64); err != nil {
 			s.T.Fatal(err)
 		}
 	}
-	return out
+	return values
 }

@@ -62,8 +62,8 @@ func TestRemovedConfigAndLessonsAreLogged(t *testing.T) {
 	}
 }
 
-// The error ends even if the restored file has the old content.
-func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
+// The error must end even if the restored file has the old content.
+func TestReloadErrorEndsWhenFileIsRestored(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"
 	s := startWithFile(t, text)
@@ -94,8 +94,8 @@ func TestReloadAppliesARevertedChange(t *testing.T) {
 	}
 }
 
-// An editor may have emptied the file and not yet written the new text. With the defaults, the server would send
-// requests to a different upstream.
+// An editor empties a file before writing the new text. A server that took the empty file would send the requests to
+// the default upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")
@@ -111,9 +111,9 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 
 func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
-	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
-	s := startWithFile(t, fmt.Sprintf(base, false, ""))
-	s.writeConfig(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
+	const format = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
+	s := startWithFile(t, fmt.Sprintf(format, false, ""))
+	s.writeConfig(fmt.Sprintf(format, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the log line with the keys that need a restart", func() bool {
 		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
@@ -124,22 +124,22 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &health); err != nil {
 			t.Fatal(err)
 		}
-		out := map[string]string{}
-		for _, k := range health.Config {
-			out[k.Path] = k.Value
+		values := map[string]string{}
+		for _, s := range health.Config {
+			values[s.Path] = s.Value
 		}
-		return out
+		return values
 	}
 	if got := settings(); got["reward.close_after"] != "24h0m0s" || got["limits.sessions"] != "20000" || got["limits.upstream_header_timeout"] != "7s" || got["metrics.public"] != "true" {
 		t.Errorf("settings after the reload: got reward.close_after %s, limits.sessions %s, limits.upstream_header_timeout %s, metrics.public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
 	}
-	s.writeConfig(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
+	s.writeConfig(fmt.Sprintf(format, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.AdminURL+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
 		t.Error("the dashboard lacks \"needs a restart: limits.sessions\"")
 	}
-	s.writeConfig(fmt.Sprintf(base, false, ""))
+	s.writeConfig(fmt.Sprintf(format, false, ""))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("no setting waiting for a restart", func() bool {
 		_, page := harness.Get(t, s.AdminURL+"/", "token")
@@ -158,14 +158,14 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 		}
 	}
 	sendChat("before@example.com")
-	s.Eventually("the first address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	s.Eventually("the address before@example.com in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.writeConfig("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the log line about the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	sendChat("after@example.com")
-	s.Eventually("the second address's placeholder in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	s.Eventually("the placeholder for after@example.com in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
-		t.Errorf("files with the second address: got %v, want none", left)
+		t.Errorf("files with after@example.com: got %v, want none", left)
 	}
 }
 

@@ -25,9 +25,9 @@ import (
 func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
-	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
-	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.DataURL || m[2] != p.AdminURL {
+	readyLine := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
+	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
+	if m := readyLine.FindStringSubmatch(p.Log.String()); m[1] != p.DataURL || m[2] != p.AdminURL {
 		t.Errorf("addresses in the ready line: got %v, want %s and %s as in run.json", m[1:], p.DataURL, p.AdminURL)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
@@ -52,7 +52,7 @@ func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	if status, text := harness.Get(t, p.AdminURL+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: got status %d, want 200 and go_goroutines", status)
 	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
-		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // precept sets 250, or less for a large heap
+		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitOK {
@@ -193,27 +193,27 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 
 func TestServeReloadsConfig(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
+	writeConfig := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("admin: {tokens: [first]}\nmetrics: {public: false}\n")
+	writeConfig("admin: {tokens: [first]}\nmetrics: {public: false}\n")
 	p := harness.Launch(t, dir, nil, "--config", file).WaitUntilReady(dir)
-	accepted := func(token string) bool {
+	accepts := func(token string) bool {
 		status, _ := harness.Get(t, p.AdminURL+"/api/report", token)
 		return status == 200
 	}
-	if !accepted("first") {
+	if !accepts("first") {
 		t.Fatal("the configured token is refused")
 	}
-	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal: the server must notice the change by polling
-	p.Eventually("the second token", func() bool { return accepted("second") })
-	if accepted("first") {
+	writeConfig("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal: the server must notice the change by polling
+	p.Eventually("the second token", func() bool { return accepts("second") })
+	if accepts("first") {
 		t.Error("the removed token is still accepted")
 	}
-	if !accepted("looker") {
+	if !accepts("looker") {
 		t.Error("/api/report refuses the new viewer token")
 	}
 	if status, body := harness.Get(t, p.AdminURL+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
@@ -223,26 +223,26 @@ func TestServeReloadsConfig(t *testing.T) {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
 	}
 
-	write("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
+	writeConfig("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the invalid bandit.epsilon in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
-	if accepted("third") || !accepted("second") {
+	if accepts("third") || !accepts("second") {
 		t.Errorf("after an invalid file: got third token accepted: %v, second token accepted: %v, want false and true",
-			accepted("third"), accepted("second"))
+			accepts("third"), accepts("second"))
 	}
 	_, page := harness.Get(t, p.AdminURL+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
 		t.Error("the dashboard does not report the invalid bandit.epsilon")
 	}
 
-	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
+	writeConfig("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
-	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
+	p.Eventually("the fourth token", func() bool { return accepts("fourth") })
 	if _, page := harness.Get(t, p.AdminURL+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
 		t.Error("the dashboard still reports bandit.epsilon after a valid reload")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
-		t.Error("the log has the fourth token")
+		t.Error("log: got the fourth token, want no token")
 	}
 }
 
@@ -252,9 +252,9 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	p := harness.Launch(t, dir, nil)
-	line := regexp.MustCompile(`data=(http://\S+) admin=(http://\S+)`)
-	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	m := line.FindStringSubmatch(p.Log.String())
+	readyLine := regexp.MustCompile(`data=(http://\S+) admin=(http://\S+)`)
+	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
+	m := readyLine.FindStringSubmatch(p.Log.String())
 	if status, _ := harness.Get(t, m[1]+"/readyz", ""); status != 200 {
 		t.Errorf("/readyz: got status %d, want 200", status)
 	}
@@ -275,7 +275,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	t.Cleanup(model.Close)
 	const canary = "sk-canary-41c9d7" // the client's key, which only the upstream is allowed to receive
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token-1"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 	for i := range 3 {
 		body := strings.NewReader(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"what is %d and two?"}]}`, i))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", body)
@@ -293,7 +293,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	runPrecept := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
-		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=verbs-token")
+		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=admin-token-1")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
@@ -316,7 +316,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Errorf("precept %v: got %s, want no output", args, out)
 		}
 	}
-	check := func(when string, running bool) {
+	checkCommands := func(when string, running bool) {
 		t.Helper()
 		var d harness.Diagnosis
 		if err := json.Unmarshal([]byte(runPrecept("doctor", "--json")), &d); err != nil {
@@ -337,23 +337,23 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Errorf(`report %s: got %s, want "all lessons together" and "not enough data"`, when, text)
 		}
 	}
-	check("while the server runs", true)
+	checkCommands("while the server runs", true)
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	check("after the server stopped", false)
-	secrets := []string{canary, "verbs-token"}
+	checkCommands("after the server stopped", false)
+	secrets := []string{canary, "admin-token-1"}
 	for _, secret := range secrets {
 		if strings.Contains(p.Log.String(), secret) {
-			t.Errorf("the log has the secret %q", secret)
+			t.Errorf("log: got the secret %q, want no secret", secret)
 		}
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		b, _ := os.ReadFile(path)
 		for _, secret := range secrets {
 			if strings.Contains(string(b), secret) {
-				t.Errorf("%s has the secret %q", path, secret)
+				t.Errorf("%s: got the secret %q, want no secret", path, secret)
 			}
 		}
 		return err

@@ -51,9 +51,9 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 		t.Errorf("span names: got %q, want 3, the first \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("spans: got %q, want check-the-target and no session text", all)
+		t.Errorf("spans: got %q, want the lesson check-the-target and no text from the session", all)
 	}
 	if strings.Contains(p.Log.String(), "otel-key") {
-		t.Error("log has the collector's key")
+		t.Error("log: got the collector's key, want no key")
 	}
 }

@@ -38,9 +38,9 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 		return len(facets.ErrorKinds) == 1 && facets.ErrorKinds[0].Value == "upstream-429" && facets.ErrorKinds[0].Sessions == 1
 	})
 	for kind, want := range map[string]int{"upstream-429": 1, "upstream-500": 0} {
-		var l store.SessionList
-		if p.GetAdmin(t, "/api/sessions?error_kind="+kind, &l); len(l.Sessions) != want {
-			t.Errorf("sessions with error_kind %s: got %d, want %d", kind, len(l.Sessions), want)
+		var list store.SessionList
+		if p.GetAdmin(t, "/api/sessions?error_kind="+kind, &list); len(list.Sessions) != want {
+			t.Errorf("sessions with error_kind %s: got %d, want %d", kind, len(list.Sessions), want)
 		}
 	}
 }
@@ -56,25 +56,25 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
-// checkSessionViews sends a learned and an opted-out session, and checks the API, precept watch, the exports and the
+// checkSessionViews sends a session and an opted-out session, and checks the API, precept watch, the exports and the
 // pages.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
-	a := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
-	a.User(userText)
-	a.Send(false)
-	hidden := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
-	hidden.User("Run the build script, the canary-word is secret.")
-	hidden.Send(false)
-	var l store.SessionList
+	learned := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	learned.User(userText)
+	learned.Send(false)
+	optedOut := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
+	optedOut.User("Run the build script, the canary-word is secret.")
+	optedOut.Send(false)
+	var list store.SessionList
 	harness.Eventually(t, "the stored session with an error count", func() bool {
-		p.GetAdmin(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
-		return len(l.Sessions) == 1 && l.Sessions[0].Errors != nil
+		p.GetAdmin(t, "/api/sessions?words="+url.QueryEscape("<script>"), &list)
+		return len(list.Sessions) == 1 && list.Sessions[0].Errors != nil
 	})
-	one := l.Sessions[0]
+	one := list.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
 		t.Errorf("listed session: got %+v, want the name \"one\", 1 turn, 1 injected lesson, and Found set", one)
 	}
@@ -89,10 +89,10 @@ func checkSessionViews(t *testing.T, flags []string) {
 	if facets.Selected != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
 		t.Errorf("/api/facets: got %+v, want 1 session with 1 injected lesson, and no opted-out session", facets)
 	}
-	var tr store.Transcript
-	p.GetAdmin(t, "/api/sessions/one", &tr)
+	var transcript store.Transcript
+	p.GetAdmin(t, "/api/sessions/one", &transcript)
 	var kinds []string
-	for _, e := range tr.TurnItems[0].Entries {
+	for _, e := range transcript.TurnItems[0].Entries {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
@@ -104,20 +104,20 @@ func checkSessionViews(t *testing.T, flags []string) {
 	}
 	harness.Eventually(t, "the closed session and the sample", func() bool {
 		var s store.SampleList
-		p.GetAdmin(t, "/api/sessions/one", &tr)
+		p.GetAdmin(t, "/api/sessions/one", &transcript)
 		p.GetAdmin(t, "/api/samples?quality=good", &s)
-		return tr.Closed && tr.Rewarded.Counted != nil && *tr.Rewarded.Counted == 0.8 && len(s.Samples) == 1
+		return transcript.Closed && transcript.Rewarded.Counted != nil && *transcript.Rewarded.Counted == 0.8 && len(s.Samples) == 1
 	})
 	out, err := harness.CommandOutput(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
 		t.Errorf(`precept watch on a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
 	checkSameExports(t, p, dir, flags)
-	for query, wantLine := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
+	for query, wantLines := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
-			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
-				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200, and a line: %v", query, format, code, text, wantLine)
+			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLines {
+				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200, and at least one line: %v", query, format, code, text, wantLines)
 			}
 		}
 	}
@@ -202,11 +202,11 @@ func checkHealth(t *testing.T, p *harness.Process) {
 	if changed["reward.close_after"] != "4s" || changed["admin.tokens"] == "" || strings.Contains(changed["admin.tokens"], "e2e") {
 		t.Errorf("changed settings: got %v, want reward.close_after = 4s, and admin.tokens without the token", changed)
 	}
-	var audit bool
+	audited := false
 	for _, n := range h.Audit {
-		audit = audit || n.Action == "POST /api/feedback"
+		audited = audited || n.Action == "POST /api/feedback"
 	}
-	if !audit {
+	if !audited {
 		t.Errorf("audit log: got %+v, want an entry for POST /api/feedback", h.Audit)
 	}
 }
