@@ -51,7 +51,7 @@ func f() {
 }`
 	calls, faults := wordlessFailures(t, "x.go", text)
 	if want := []string{"x.go:7", "x.go:10", "x.go:12"}; calls != 5 || !slices.Equal(faults, want) {
-		t.Errorf("got %d messages and faults %q, want 5 messages and %q", calls, faults, want)
+		t.Errorf("wordlessFailures = %d messages and faults %q, want 5 messages and %q", calls, faults, want)
 	}
 }
 
@@ -96,7 +96,7 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// hasWord ignores format verbs such as %d.
+// hasWord reports whether a message has a word, apart from format verbs such as %d.
 func hasWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {
@@ -110,8 +110,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether a call has an error as the only argument, in an if statement that compares a value with
-// nil. A call in an else branch or outside every if statement is accepted as well.
+// isLoneError reports whether an error is the only argument, in an if statement that compares a value with nil. A call
+// in an else branch or outside any if statement is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

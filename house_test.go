@@ -25,7 +25,7 @@ func TestArchitecturePageListsLocks(t *testing.T) {
 	checkDocumented(t, "is a lock", mutexFields(t), documented)
 }
 
-func TestArchitecturePageNamesExist(t *testing.T) {
+func TestNamesOnArchitecturePageExist(t *testing.T) {
 	page := readText(t, "docs/ARCHITECTURE.md")
 	declared, packages := declarations(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
@@ -77,19 +77,19 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 }
 
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
-	_, picture, found := strings.Cut(readText(t, "README.md"), "<summary>Eleven folders</summary>")
-	picture, _, closed := strings.Cut(picture, "</details>")
+	_, table, found := strings.Cut(readText(t, "README.md"), "<summary>Eleven folders</summary>")
+	table, _, closed := strings.Cut(table, "</details>")
 	if !found || !closed {
 		t.Fatal("README.md has no section <summary>Eleven folders</summary>")
 	}
-	drawn := map[string]int{} // layer by folder
-	for _, m := range regexp.MustCompile(`(?m)^    (\d)  ((?:[a-z]+ )*[a-z]+)  `).FindAllStringSubmatch(picture, -1) {
+	listed := map[string]int{} // layer by folder
+	for _, m := range regexp.MustCompile(`(?m)^    (\d)  ((?:[a-z]+ )*[a-z]+)  `).FindAllStringSubmatch(table, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		for folder := range strings.FieldsSeq(m[2]) {
-			drawn[folder] = n
+			listed[folder] = n
 		}
 	}
 	want := map[string]int{}
@@ -100,8 +100,8 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 			}
 		}
 	}
-	if !maps.Equal(drawn, want) {
-		t.Errorf("folders by layer in README.md = %v, want %v", drawn, want)
+	if !maps.Equal(listed, want) {
+		t.Errorf("folders by layer in README.md = %v, want %v", listed, want)
 	}
 }
 
@@ -162,22 +162,22 @@ func architectureSection(t *testing.T, heading string) string {
 
 // checkDocumented fails the test for each name found only in the code or only on the page. property describes the
 // names, such as "is a lock".
-func checkDocumented(t *testing.T, property string, got map[string]bool, documented [][]string) {
+func checkDocumented(t *testing.T, property string, inCode map[string]bool, documented [][]string) {
 	t.Helper()
-	if len(got) < 10 {
-		t.Fatalf("found %d names in the code, want at least 10", len(got))
+	if len(inCode) < 10 {
+		t.Fatalf("found %d names in the code, want at least 10", len(inCode))
 	}
-	named := map[string]bool{}
+	onPage := map[string]bool{}
 	for _, m := range documented {
-		named[m[1]] = true
+		onPage[m[1]] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if !named[name] {
+	for _, name := range slices.Sorted(maps.Keys(inCode)) {
+		if !onPage[name] {
 			t.Errorf("%s %s, but docs/ARCHITECTURE.md does not list it", name, property)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !got[name] {
+	for _, name := range slices.Sorted(maps.Keys(onPage)) {
+		if !inCode[name] {
 			t.Errorf("docs/ARCHITECTURE.md says that %s %s, but the code disagrees", name, property)
 		}
 	}
@@ -246,7 +246,7 @@ func mutexes(t ast.Expr) (fields []string) {
 	return fields
 }
 
-// eachFile calls fn for each parsed Go file, except for tests and test support.
+// eachFile parses each Go file, except for tests and test support, and calls fn.
 func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	t.Helper()
 	for _, name := range walk(t, ".go") {
@@ -290,7 +290,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 	}
 	for dir := range packages {
 		if examples[dir] == slices.Contains(exempt, dir) {
-			t.Errorf("%s has an example: %v, want one in each package except %q", dir, examples[dir], exempt)
+			t.Errorf("package %s has an example: %v, want one in each package except %q", dir, examples[dir], exempt)
 		}
 	}
 }

@@ -75,8 +75,7 @@ func findPlace(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests are allowed to import a package. Test support can import the same packages
-// as store/sqlite: storetest contains tests for the backends, which the backends' own tests import.
+// isTestSupport reports whether only tests are allowed to import a package.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
@@ -139,7 +138,7 @@ func separatedPackages() map[string]string {
 type source struct {
 	file    string // relative to the module, with slashes
 	pkg     string
-	test    bool // or test support
+	isTest  bool // a _test.go file, or a file in test/
 	imports []string
 }
 
@@ -169,7 +168,7 @@ func forbiddenChains(sources []source) []string {
 	for _, s := range sources {
 		seen[s.pkg] = true
 		for _, imported := range s.imports {
-			if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn && !s.test {
+			if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn && !s.isTest {
 				imports[s.pkg] = append(imports[s.pkg], own)
 			}
 		}
@@ -177,7 +176,7 @@ func forbiddenChains(sources []source) []string {
 	var out []string
 	for from, to := range separatedPackages() {
 		if !seen[from] || !seen[to] {
-			out = append(out, from+" must not reach "+to+", but one is not a package")
+			out = append(out, from+" must not reach "+to+", but one of the two packages does not exist")
 		}
 		if chain := importChain(imports, from, to, map[string]bool{}); chain != nil {
 			out = append(out, from+" must not reach "+to+": "+strings.Join(chain, " imports "))
@@ -210,7 +209,7 @@ func unusedImporters(sources []source) []string {
 			for library := range importers() {
 				if imported == library || strings.HasPrefix(imported, library+"/") {
 					used[library+" "+s.pkg] = true
-					used[library+" test"] = used[library+" test"] || s.test
+					used[library+" test"] = used[library+" test"] || s.isTest
 				}
 			}
 		}
@@ -252,7 +251,7 @@ func readSources(root fs.FS) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go") || isSystemTest(path.Dir(file))}
+		s := source{file: file, pkg: path.Dir(file), isTest: strings.HasSuffix(name, "_test.go") || isSystemTest(path.Dir(file))}
 		for _, i := range parsed.Imports {
 			p, err := strconv.Unquote(i.Path.Value)
 			if err != nil {
@@ -301,11 +300,11 @@ func violation(s source, imported string) string {
 
 // moduleImportFault returns the reason why a source file must not import the package to, or "".
 func moduleImportFault(s source, to string) string {
-	if to == s.pkg && s.test {
+	if to == s.pkg && s.isTest {
 		return "" // an external test package
 	}
 	if isTestSupport(to) {
-		if isSystemTest(s.pkg) || s.test && !isSystemTest(to) {
+		if isSystemTest(s.pkg) || s.isTest && !isSystemTest(to) {
 			return ""
 		}
 		return to + " is for tests only"
@@ -319,7 +318,7 @@ func moduleImportFault(s source, to string) string {
 	}
 	importer, _ := findPlace(s.pkg)
 	if isTestSupport(s.pkg) {
-		importer, _ = findPlace("store/sqlite") // see isTestSupport
+		importer, _ = findPlace("store/sqlite") // the backends' tests import storetest, so storetest must not import a backend
 	}
 	switch {
 	case target.layer > importer.layer:
@@ -340,7 +339,7 @@ func forbiddenLibrary(s source, imported string) string {
 		if imported != library && !strings.HasPrefix(imported, library+"/") {
 			continue
 		}
-		if slices.Contains(permitted, s.pkg) || (s.test && slices.Contains(permitted, "test")) {
+		if slices.Contains(permitted, s.pkg) || (s.isTest && slices.Contains(permitted, "test")) {
 			return ""
 		}
 		return fmt.Sprintf("imports %s, permitted only in %s", imported, strings.Join(permitted, ", "))
@@ -408,21 +407,21 @@ func TestViolationsFindEachForbiddenImport(t *testing.T) {
 	}
 	got := violations(sources)
 	if !slices.Equal(got, want) {
-		t.Fatalf("violations:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("violations =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// A forbidden import counts only outside of tests.
+// Tests are allowed to import a separated package.
 func TestForbiddenChainsFindIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}
 	base := []source{file("bandit", "bandit/trial"), file("bandit/trial", "internal/file"), file("bandit/report", "bandit/trial"), file("bandit/feedback", "bandit"), file("store", "internal/file"), file("learn", "bandit")}
 	test := file("bandit/report", "bandit")
-	test.test = true
+	test.isTest = true
 	for name, tc := range map[string]struct {
-		more []source
-		want []string
+		added []source
+		want  []string
 	}{
 		"no import":      {nil, nil},
 		"only in a test": {[]source{test}, nil},
@@ -443,11 +442,11 @@ func TestForbiddenChainsFindIndirectImports(t *testing.T) {
 			},
 		},
 	} {
-		if got := forbiddenChains(append(slices.Clone(base), tc.more...)); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		if got := forbiddenChains(append(slices.Clone(base), tc.added...)); !slices.Equal(got, tc.want) {
+			t.Errorf("forbiddenChains(%s) = %q, want %q", name, got, tc.want)
 		}
 	}
-	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, but one is not a package" {
-		t.Errorf("missing packages: got %q, want 3 faults, the first about bandit/report", got)
+	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, but one of the two packages does not exist" {
+		t.Errorf("forbiddenChains(missing packages) = %q, want 3 faults, the first about bandit/report", got)
 	}
 }

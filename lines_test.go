@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the maximum line width in comments and in the documentation. Table rows, code blocks and lone addresses
-// can be wider.
+// columns is the maximum line width in comments and in the documentation. Table rows, code blocks and lines with a
+// single word can be wider.
 const columns = 120
 
 func TestCommentsFitMaximumWidth(t *testing.T) {
@@ -46,9 +46,9 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
-			free := fenced || strings.HasPrefix(line, "    ") || loneWord.MatchString(line) ||
+			exempt := fenced || strings.HasPrefix(line, "    ") || loneWord.MatchString(line) ||
 				strings.HasPrefix(line, "|") || strings.HasPrefix(line, "!") || strings.HasPrefix(line, "[")
-			if width := utf8.RuneCountInString(line); width > columns && !free {
+			if width := utf8.RuneCountInString(line); width > columns && !exempt {
 				t.Errorf("%s:%d: line is %d columns wide, want at most %d", name, n+1, width, columns)
 			}
 		}

@@ -16,15 +16,15 @@ import (
 type message struct{ kind, text, place string }
 
 const (
-	logLine     = "log"
-	logWarning  = "log warning" // or error
-	verbError   = "command line"
-	configFault = "configuration"
-	apiError    = "API"
-	metricHelp  = "metric"
-	helpText    = "help"
-	consoleLine = "console"
-	otherError  = "error" // from another package; the caller adds the object
+	logLine      = "log"
+	logWarning   = "log warning" // or error
+	commandError = "command line"
+	configFault  = "configuration"
+	apiError     = "API"
+	metricHelp   = "metric"
+	helpText     = "help"
+	consoleLine  = "console"
+	otherError   = "error" // from another package; the caller adds the object
 )
 
 // With -v the test prints all messages for a manual check: a message should name the object, the fact and the remedy,
@@ -39,7 +39,7 @@ func TestMessagesFollowRules(t *testing.T) {
 			t.Errorf("%s: message %q: %s", m.place, m.text, fault)
 		}
 	}
-	for kind, minimum := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
+	for kind, minimum := range map[string]int{logLine: 5, logWarning: 30, commandError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < minimum {
 			t.Errorf("%d messages found with kind %s, want at least %d", counts[kind], kind, minimum)
 		}
@@ -62,14 +62,14 @@ func messageFaults(m message) (faults []string) {
 		faults = append(faults, fmt.Sprintf("the message begins with %q and does not name the object", word))
 	}
 	if isPlain && strings.Contains(text, "!") || strings.Contains(text, "please") {
-		faults = append(faults, "the message exclaims or begs")
+		faults = append(faults, "the message has an exclamation mark or \"please\"")
 	}
 	first := []rune(text)[0]
 	switch {
 	case !isPlain:
 	case m.kind == metricHelp:
 		if !unicode.IsUpper(first) && first != '1' || !strings.HasSuffix(text, ".") {
-			faults = append(faults, "metric help is a sentence: upper case, full stop")
+			faults = append(faults, "metric help must begin in upper case and end with a full stop")
 		}
 	case unicode.IsUpper(first) && !messageGoName.MatchString(text):
 		faults = append(faults, "the message begins in upper case")
@@ -124,6 +124,7 @@ func findMessages(t *testing.T) (list []message) {
 	return list
 }
 
+// callMessages adds the messages among a call's arguments.
 func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
 	receiver, method := "", ""
 	switch f := call.Fun.(type) {
@@ -137,7 +138,7 @@ func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.E
 		case *ast.CallExpr:
 			switch fn := x.Fun.(type) {
 			case *ast.SelectorExpr:
-				receiver = strings.TrimSuffix(fn.Sel.Name, "Of") // logOf
+				receiver = strings.TrimSuffix(fn.Sel.Name, "Of") // as in logOf(ctx).Warn
 			case *ast.Ident:
 				receiver = fn.Name
 			}
@@ -159,7 +160,7 @@ func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.E
 		}
 	case receiver == "errors" && method == "New" || receiver == "fmt" && method == "Errorf":
 		folder, _, _ := strings.Cut(file, "/")
-		kind, ok := map[string]string{"cmd": verbError, "proxy": apiError, "admin": apiError, "configs": configFault}[folder]
+		kind, ok := map[string]string{"cmd": commandError, "proxy": apiError, "admin": apiError, "configs": configFault}[folder]
 		if !ok {
 			kind = otherError
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// prose counts the words that make a text hard to read.
 type prose struct{ words, pronouns, genitives, clauses, idioms int }
 
 // proseRates are the pronouns and the words "of" per 100 words, and the clauses that begin with What or Who and the
@@ -20,7 +21,7 @@ const minProse = 100
 
 var (
 	proseWord     = regexp.MustCompile(`[A-Za-z][A-Za-z'-]*`)
-	prosePronom   = regexp.MustCompile(`(?i)^(it|its|itself|that|ones?|those|these|what|who|whom|whose|whatever|whoever|such|there|anything|nothing|something|somebody|nobody|everybody|others?|same)$`)
+	prosePronoun  = regexp.MustCompile(`(?i)^(it|its|itself|that|ones?|those|these|what|who|whom|whose|whatever|whoever|such|there|anything|nothing|something|somebody|nobody|everybody|others?|same)$`)
 	proseGenitive = regexp.MustCompile(`(?i)([0-9]%? (?:[a-z]+ )?)?\bof\b`) // not "3 of 5" or "20 MB of"
 	proseClause   = regexp.MustCompile(`(?:^|[.;:]\s+)(?:What|Who|Whoever|Whatever|Wherever|Where)\s`)
 	proseIdiom    = regexp.MustCompile(`(?i)\b(tells?|told|anew|nobody|somebody|whoever|stands?|stood|lies|lain|besides?|lets? go|put(?:s|ting)? down|hand(?:s|ed)? (?:over|down)|go(?:es)? on|went by|of (?:which|whom)|by itself|in force|bec[ao]mes? of)\b`)
@@ -31,7 +32,7 @@ var (
 func (p *prose) add(text string) {
 	for _, w := range proseWord.FindAllString(text, -1) {
 		p.words++
-		if prosePronom.MatchString(w) {
+		if prosePronoun.MatchString(w) {
 			p.pronouns++
 		}
 	}
@@ -140,11 +141,11 @@ func TestProseIsPlain(t *testing.T) {
 	measured := measureProse(t)
 	for name, p := range measured {
 		all.addCounts(p)
-		good := p.words < minProse || p.rates().within(limit)
+		isPlain := p.words < minProse || p.rates().within(limit)
 		switch {
-		case good && slices.Contains(listed, name):
+		case isPlain && slices.Contains(listed, name):
 			t.Errorf("toRewrite lists %s, which is within the limits; remove it", name)
-		case !good && !slices.Contains(listed, name):
+		case !isPlain && !slices.Contains(listed, name):
 			t.Errorf("%s: got %s, want at most %s", name, p.rates(), limit)
 		}
 	}
@@ -159,13 +160,13 @@ func TestProseIsPlain(t *testing.T) {
 	t.Logf("all comments and pages: %d words, %s", all.words, all.rates())
 }
 
-func TestProseCountsHardWords(t *testing.T) {
+func TestProseCountsPronounsAndIdioms(t *testing.T) {
 	var p prose
 	for _, text := range commentParagraphs(strings.Join([]string{"// What it tells stands there.", "// Nobody knows of.", "func f() {} " + "// put down anew", "//nolint:x // y", ""}, "\n")) {
 		p.add(text)
 	}
 	if want := (prose{words: 11, pronouns: 4, genitives: 1, clauses: 1, idioms: 5}); p != want {
-		t.Errorf("counts of the comments = %+v, want %+v", p, want)
+		t.Errorf("prose of the comments = %+v, want %+v", p, want)
 	}
 	page := pageParagraphs("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
 	if len(page) != 1 || strings.Contains(page[0], "it") {
