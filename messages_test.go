@@ -47,15 +47,15 @@ func TestMessagesFollowRules(t *testing.T) {
 }
 
 var (
-	messageDialect = regexp.MustCompile(`(?i)\b(tells?|told|anew|nobody|somebody|anybody|whoever|whatever|stands?|stood|lies|lain|put down|hand(s|ed)? (over|down)|go(es)? on|went by|of (which|whom)|bec[ao]mes? of|to be (read|had|told)|be meant|let go|as it (was|is)|the one that|shall)\b`)
-	messagePronoun = regexp.MustCompile(`^(?i:it|that|this|they|those|these|one|what|who|there|such|something|nothing)\b`)
-	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
+	wordsNotInMessages = regexp.MustCompile(`(?i)\b(tells?|told|anew|nobody|somebody|anybody|whoever|whatever|stands?|stood|lies|lain|put down|hand(s|ed)? (over|down)|go(es)? on|went by|of (which|whom)|bec[ao]mes? of|to be (read|had|told)|be meant|let go|as it (was|is)|the one that|shall)\b`)
+	messagePronoun     = regexp.MustCompile(`^(?i:it|that|this|they|those|these|one|what|who|there|such|something|nothing)\b`)
+	messageGoName      = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
 )
 
 // messageFaults returns the rules that a message breaks.
 func messageFaults(m message) (faults []string) {
 	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines can be fragments
-	if word := messageDialect.FindString(text); word != "" {
+	if word := wordsNotInMessages.FindString(text); word != "" {
 		faults = append(faults, fmt.Sprintf("the message uses %q", word))
 	}
 	if word := messagePronoun.FindString(text); word != "" && isPlain && m.kind != configFault {

@@ -18,7 +18,7 @@ func withTool(tool string, steps ...testStep) (out []testStep) {
 	return out
 }
 
-func TestLoopsReportsStuckAgentAgain(t *testing.T) {
+func TestStuckAgentIsReportedRepeatedly(t *testing.T) {
 	t.Parallel()
 	var guesses, walk []testStep
 	for i := range 16 {
@@ -36,8 +36,8 @@ func TestLoopsReportsStuckAgentAgain(t *testing.T) {
 	}
 }
 
-// A loop is five failures with the same message, six identical screens, or six answers without a new result, although
-// the calls differ. After a change, a wait or a user turn, the count starts again.
+// Calls with different arguments are a loop after five failures with the same message, six identical screens, or six
+// answers without a new result. After a change, a wait or a user turn, the count starts again.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	callsWith := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {

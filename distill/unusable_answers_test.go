@@ -69,14 +69,14 @@ func TestTenantsShareTheRunBudget(t *testing.T) {
 	for _, tenant := range []string{"green", "red"} {
 		f.addTenantSession(tenant, tenant, nil, user("Run the benchmark of "+tenant))
 	}
-	s, unusable, usable := newNonsenseJudge()
+	s, aboutBlue, aboutOthers := newNonsenseJudge() // only blue sessions say "nonsense"
 	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget.Tokens = 30_000 })
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkEqual(t, "judged sessions for the tenants green and red", sum.Judged, 2)
-	checkEqual(t, "requests about green and red", *usable, 4)
-	checkEqual(t, "requests about blue: the budget without the tokens for green and red", *unusable, 26)
+	checkEqual(t, "requests about green and red", *aboutOthers, 4)
+	checkEqual(t, "requests about blue, which spend the remaining tokens", *aboutBlue, 26)
 	checkEqual(t, "Failed, Read and tokens", []any{sum.Failed, sum.Read, sum.Tokens}, []any{13, 16, int64(30_000)})
 	if !strings.HasPrefix(sum.Stopped, "distill.max_tokens") {
 		t.Errorf("Stopped = %q, want distill.max_tokens as the reason", sum.Stopped)

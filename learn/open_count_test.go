@@ -49,7 +49,7 @@ func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
 		t.Fatalf("400 open sessions after another tenant's 30,000 older sessions: got %+v, error %v, want at least 0 sessions", open, err)
 	}
-	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts at the age reward.close_after (24h)."
+	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts once it is 24h old (reward.close_after)."
 	if got := open.String(); got != text {
 		t.Errorf("sentence: got %q, want %q", got, text)
 	}

@@ -161,7 +161,7 @@ func TestForgetOnOtherReplicaDropsWaitingRow(t *testing.T) {
 		if _, ok := f.row(forgotten); ok {
 			t.Fatal("the session's row is stored before the deletion, want a waiting row")
 		}
-		shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
+		shared.announceErasure(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
 		time.Sleep(2 * time.Second)
 		f.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -187,7 +187,7 @@ func TestForgetOnOtherReplicaDropsBacklog(t *testing.T) {
 	f.deliver()
 	f = f.restart(func(o *store.Options) {
 		withSharedBackend(&shared, "one")(o)
-		shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
+		shared.announceErasure(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
 	})
 	f.deliverFor(durableAfter)
 	_, forgottenHasRow := f.row(forgotten)

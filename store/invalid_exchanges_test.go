@@ -114,7 +114,7 @@ func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	f.offerInvalid(1)
 	f.offer("s", 2)
 	f.deliver()
-	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
+	backend.announceErasure(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
 	f.deliverFor(2 * time.Second)
 	checkEqual(t, "stored exchanges in the deleted session", f.exchangeCount(deleted), 0)
 	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 1)

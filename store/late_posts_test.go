@@ -127,8 +127,8 @@ func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
-// Four late posts are dropped and counted: one for a full session, two for an unknown commit and sample, and one with a
-// panicking delivery.
+// Four late posts are dropped and counted: a post for a session with the maximum number of entries, a post for an
+// unknown commit, a post for an unknown sample, and a post whose delivery panics.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -342,7 +342,7 @@ func TestErasureOnOtherReplicaDeletesLatePost(t *testing.T) {
 	if _, err := f.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
-	shared.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
+	shared.announceErasure(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
 	f.backend.allowPosts()
 	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)

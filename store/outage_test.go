@@ -147,8 +147,8 @@ func (b *sharedBackend) Erasures(context.Context, string) (list []session.Erasur
 	return list, nil
 }
 
-// forgetElsewhere announces a deletion by another replica.
-func (b *sharedBackend) forgetElsewhere(e session.Erasure) {
+// announceErasure announces an erasure by another replica.
+func (b *sharedBackend) announceErasure(e session.Erasure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.erased = []session.Erasure{e}

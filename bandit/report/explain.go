@@ -172,7 +172,7 @@ func (r *Row) missingData(waiting int) string {
 	case r.NeedsPicks > 0 && waiting > 0:
 		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; open sessions do not count yet", r.NeedsPicks))
 	case r.NeedsPicks > 0:
-		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; none arrive", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %d more rewarded picks, and no pick has arrived lately", r.NeedsPicks))
 	default:
 		parts = append(parts, "nothing")
 	}

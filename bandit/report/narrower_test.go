@@ -64,8 +64,8 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 }
 
 // AllSessions, the estimate that also uses unrewarded sessions, predicts their rewards from errors. Here, the lesson
-// changes errors only in rewarded sessions, so this prediction would mislead.
-func TestAllSessionsIsOffIfErrorsMislead(t *testing.T) {
+// changes errors only in rewarded sessions, so the predicted rewards would be wrong.
+func TestNoAllSessionsEffectIfErrorsDiffer(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
 		w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: 1}

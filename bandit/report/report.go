@@ -89,7 +89,7 @@ func (o *OpenSessions) String() string {
 func (o *OpenSessions) closingSentence() string {
 	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
-		return fmt.Sprintf(" A session counts at the age reward.close_after (%s).", age)
+		return fmt.Sprintf(" A session counts once it is %s old (reward.close_after).", age)
 	}
 	return fmt.Sprintf(" The first session closes at %s and then counts (reward.close_after = %s).", o.FirstCloses.UTC().Format("2006-01-02 15:04 UTC"), age)
 }

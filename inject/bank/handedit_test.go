@@ -159,6 +159,6 @@ func TestCautionChangesAreLoggedOnce(t *testing.T) {
 		got = append(got, e.Action)
 	}
 	if err != nil || strings.Join(got, " ") != "caution advice caution" {
-		t.Errorf("actions logged by five calls = %q, err = %v, want caution advice caution", got, err)
+		t.Errorf("actions logged by five calls = %q, err = %v, want the actions caution, advice and caution", got, err)
 	}
 }
