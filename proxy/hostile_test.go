@@ -17,7 +17,7 @@ func TestHostileLessonStaysInsideBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
 			var lessons []*lesson.Lesson
-			attacks := map[string]banktest.Attack{}
+			attacks := map[string]banktest.Lesson{}
 			for _, a := range banktest.Hostile() {
 				l, err := lesson.Parse("x/"+a.Kind+".md", a.Text)
 				if err != nil || attacks[l.Slug].Text != nil {
@@ -70,7 +70,7 @@ var (
 )
 
 // checkContained checks that a block has one end line, at the end, a prefix on each line, and no forbidden pattern.
-func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
+func checkContained(t *testing.T, style string, a banktest.Lesson, block string) {
 	t.Helper()
 	end := "End of lessons."
 	if style == "pitfalls" {

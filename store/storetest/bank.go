@@ -105,7 +105,7 @@ schema: learning/v1
 slug: SLUG
 title: Look before you leap (SLUG).
 trigger:
-  description: when SLUG is met
+  description: when the task is about SLUG
 outcome: success
 evidence:
   - kind: run

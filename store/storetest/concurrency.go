@@ -85,7 +85,7 @@ func testReadOwnWrites(t tester, s Store) {
 }
 
 func testConcurrentFirstSettlements(t tester, s Store) {
-	var applied atomic.Int64
+	var accepted atomic.Int64
 	runConcurrently(t, func(int) error {
 		for n := range 10 {
 			ok, err := s.Settle(t.Context(), []session.Settlement{settlement(tenantA, n, 0, delta("a@1", "n", 0, 1))})
@@ -93,17 +93,17 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 				return err
 			}
 			if ok[0] {
-				applied.Add(1)
+				accepted.Add(1)
 			}
 		}
 		return nil
 	})
-	checkEqual(t, "accepted settlements", applied.Load(), int64(10))
+	checkEqual(t, "accepted settlements", accepted.Load(), int64(10))
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// testConcurrentPicks tests that replicas can write a run's row without reading each other's rows: all workers write
-// the row with different picks, and the stored row has all picks.
+// testConcurrentPicks tests that the stored row of a run has the picks from all replicas. Each worker writes the row
+// with different picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Positions(ctx context.Context, follow []string) (map[string]session.Position, error)

@@ -72,9 +72,9 @@ func countUnsampled(t tester, s Store) int64 {
 func testLateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
-	_, n, err := s.SessionFeedback(t.Context(), tenantA, id(1))
+	_, state, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
-	first.FeedbackState = n
+	first.FeedbackState = state
 	settle(t, s, first)
 	checkEqual(t, "unsampled and unsettled after the settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 	late := session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2), exchange(tenantA, 1, 3)}}
@@ -82,17 +82,17 @@ func testLateExchange(t tester, s Store) {
 	write(t, s, late)
 	checkEqual(t, "late exchanges", countUnsampled(t, s), int64(2))
 	checkEqual(t, "unsettled sessions after late exchanges", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}})
-	_, n, err = s.SessionFeedback(t.Context(), tenantA, id(1))
+	_, state, err = s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 4)}})
 	second := settlement(tenantA, 1, 1)
-	second.FeedbackState = n
+	second.FeedbackState = state
 	settle(t, s, second)
 	checkEqual(t, "unsettled sessions after an exchange during the settlement", len(unsettledSessions(t, s)), 1)
-	_, third, err := s.SessionFeedback(t.Context(), tenantA, id(1))
+	_, state, err = s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	last := settlement(tenantA, 1, 2)
-	last.FeedbackState = third
+	last.FeedbackState = state
 	settle(t, s, last)
 	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
@@ -167,9 +167,9 @@ func testSetAsideIsNotDue(t tester, s Store) {
 func testSetAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
-	_, n, err := s.SessionFeedback(t.Context(), tenantA, id(1))
+	_, state, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
-	first.FeedbackState = n
+	first.FeedbackState = state
 	settle(t, s, first)
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))

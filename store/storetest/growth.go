@@ -13,13 +13,14 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data from deleted sessions. Ten rounds write and delete sessions. size
-// returns the sizes of the backend's structures by name; they may grow by at most 50% after the first round. addOwn
-// adds data that only this backend stores.
-func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
+// RunGrowth tests that a backend keeps no data from deleted sessions. Ten rounds write and delete sessions. sizes
+// returns the sizes of the backend's structures by name. Each size may grow by at most 50% after the first round.
+// addOwn adds data that only this backend stores.
+func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), sizes func() map[string]int64) {
 	t.Helper()
-	const perRound, slack = 40, 64 // sessions per round; extra bytes for numbers with more digits
-	later := atMinute(60 * 1000)   // after all sessions in the test
+	const perRound = 40          // sessions
+	const slack = 64             // extra bytes for numbers with more digits
+	later := atMinute(60 * 1000) // after all sessions in the test
 	runRound := func(n int) {
 		for i := range perRound {
 			writeFullSession(t, s, n*perRound+i, atMinute(60*n))
@@ -31,11 +32,11 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}
 	runRound(0)
-	first := size()
+	first := sizes()
 	for n := range 9 {
 		runRound(n + 1)
 	}
-	last := size()
+	last := sizes()
 	checkEqual(t, "size names", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {

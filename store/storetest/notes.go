@@ -60,13 +60,13 @@ func noteCases() map[string]func(tester, Store) {
 				t.Helper()
 				return mustGet[bool](t)(s.AcquireLease(t.Context(), "work", owner, leaseTime(second), time.Minute))
 			}
-			checkEqual(t, "first lease", acquire("a", 0), true)
-			checkEqual(t, "second owner's lease", acquire("b", 1), false)
-			checkEqual(t, "owner's repeated lease", acquire("a", 2), true)
-			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the lease
-			checkEqual(t, "second owner's lease after releasing it", acquire("b", 3), false)
+			checkEqual(t, "lease for a", acquire("a", 0), true)
+			checkEqual(t, "lease for b while a has the lease", acquire("b", 1), false)
+			checkEqual(t, "repeated lease for a", acquire("a", 2), true)
+			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not have the lease
+			checkEqual(t, "lease for b after ReleaseLease by b", acquire("b", 3), false)
 			must(t, s.ReleaseLease(t.Context(), "work", "a"))
-			checkEqual(t, "second owner's lease after the owner's ReleaseLease", acquire("b", 4), true)
+			checkEqual(t, "lease for b after ReleaseLease by a", acquire("b", 4), true)
 			checkEqual(t, "lease with another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", leaseTime(4), time.Minute)), true)
 		},
 	}

@@ -52,7 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 	t.Run("settle/any order gives the same counters", func(t *testing.T) { rapid.Check(t, testSettlementOrder(open(t))) })
 	t.Run("feedback/any order gives the same entries", func(t *testing.T) { rapid.Check(t, testFeedbackOrder(open(t))) })
-	t.Run("deletion/totals after any history equal a walk's counts", func(t *testing.T) { rapid.Check(t, testRandomHistory(open(t))) })
+	t.Run("deletion/totals after any history equal the counted rows", func(t *testing.T) { rapid.Check(t, testRandomHistory(open(t))) })
 	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, testRowOrder(open(t))) })
 }
 
@@ -129,12 +129,12 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
-// exchange returns turn number turn in a session.
-func exchange(tenant string, session, turn int) sample.Exchange {
-	sid := id(session)
+// exchange returns the exchange of a turn in session n.
+func exchange(tenant string, n, turn int) sample.Exchange {
+	sid := id(n)
 	return sample.Exchange{
-		ID: fmt.Sprintf("%s-%d-%d", tenant, session, turn), Tenant: tenant, Agent: "coder", Session: hex.EncodeToString(sid[:]), SessionName: "ci-42",
-		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: atMinute(session + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
+		ID: fmt.Sprintf("%s-%d-%d", tenant, n, turn), Tenant: tenant, Agent: "coder", Session: hex.EncodeToString(sid[:]), SessionName: "ci-42",
+		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: atMinute(n + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
 		New:      []json.RawMessage{json.RawMessage(`{"role":"user","content":"a < b & c > d"}`)},
 		FirstNew: turn, Reply: sample.Reply{ID: "chatcmpl-1", Text: "done", Calls: []sample.Call{{ID: "c1", Name: "ls", Args: `{"p":"."}`}}, InputTokens: 12},
 		Lessons: []sample.Lesson{{Slug: "verify-id", Arm: "verify-id@0123456789ab", State: "injected", Propensity: 0.76}}, LatencyMS: 12.5,
@@ -151,7 +151,7 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
-// entry returns feedback with the id name, posted at a minute.
+// entry returns feedback with name as the id, posted at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: atMinute(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }

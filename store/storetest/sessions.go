@@ -270,7 +270,7 @@ func testRowOrder(s Store) func(*rapid.T) {
 			rows = append(rows, r)
 		}
 		want := rows[len(rows)-1]
-		for _, r := range rows {
+		for _, r := range rows { // the latest row wins, but a stand-in never replaces a row
 			if want.StartedOffline && !r.StartedOffline || want.StartedOffline == r.StartedOffline {
 				closed := want.Closed
 				want = r

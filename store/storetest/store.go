@@ -94,7 +94,7 @@ type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error
 	AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, name, owner string) error
 }

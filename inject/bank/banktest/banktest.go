@@ -27,13 +27,13 @@ func Run(t *testing.T, open Open) {
 		{"an action on an unseen version is refused", testSeenVersions},
 		{"an agent's own lesson is active only for that agent", testOwnLesson},
 		{"a lesson in another scope is reported as missing", testOtherScopes},
-		{"a lesson in gptme form keeps the meaning", testGptmeForm},
+		{"a lesson in the format of gptme keeps the format", testGptmeForm},
 		{"a revision is quarantined again", testRevision},
 		{"new references are added to the evidence once", testCitations},
 		{"an archived lesson can be read and restored", testArchive},
 		{"a hand-written text is stored, edited and checked", testPut},
 		{"writes beyond the limits are refused", testWriteLimits},
-		{"many events from other tenants do not reset a limit", testLimitsInLongLog},
+		{"many later events do not reset a limit", testLimitsInLongLog},
 		{"a tenant has a lesson limit", testTenantLimit},
 		{"concurrent writes lose no lesson", testConcurrentWrites},
 		{"ten agents write three hundred lessons concurrently", testConcurrentRecords},
@@ -72,6 +72,7 @@ func (f *fixture) open(limits bank.Limits) *bank.Bank {
 	})
 }
 
+// state returns the state of a lesson, or "" for a missing or archived lesson.
 func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := f.Bank.List(t.Context())
@@ -82,10 +83,11 @@ func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	return s
 }
 
+// draft returns a valid lesson that is not stored.
 func draft(slug string) *lesson.Lesson {
 	return &lesson.Lesson{
-		Slug: slug, Title: "Pin what " + slug + " is about.", Outcome: "success", Confidence: 0.4,
-		Trigger:  lesson.Trigger{Description: "when " + slug + " is met", Keywords: []string{"pages of " + slug}},
+		Slug: slug, Title: "Check the numbers of " + slug + ".", Outcome: "success", Confidence: 0.4,
+		Trigger:  lesson.Trigger{Description: "when the task is about " + slug, Keywords: []string{"pages of " + slug}},
 		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: "c1"}},
 		Advice:   "Read the number of the page first.",
 	}
@@ -117,7 +119,7 @@ func (f *fixture) checkRefusal(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
 	faults, ok := validationFaults(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
-		t.Errorf("err = %v, want a refusal whose first code is %s", err, code)
+		t.Errorf("err = %v, want a refusal with %s as the first code", err, code)
 	}
 }
 

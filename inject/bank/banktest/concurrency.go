@@ -12,12 +12,12 @@ import (
 
 func testConcurrentWrites(t *testing.T, f *fixture) {
 	t.Helper()
-	const writers, each = 4, 3
+	const writers, lessonsEach = 4, 3
 	var wg sync.WaitGroup
 	for w := range writers {
 		b := f.open(bank.Limits{}) // as in another process
 		wg.Go(func() {
-			for i := range each {
+			for i := range lessonsEach {
 				slug := fmt.Sprintf("at-once-%c%c", 'a'+w, 'a'+i)
 				if _, err := b.Propose(t.Context(), bank.Proposal{Lesson: draft(slug), Source: "api"}); err != nil {
 					t.Error(err)
@@ -27,15 +27,15 @@ func testConcurrentWrites(t *testing.T, f *fixture) {
 	}
 	wg.Wait()
 	book, problems, err := f.Bank.List(t.Context())
-	if err != nil || book.Len() != writers*each || len(problems) > 0 {
-		t.Errorf("List: problems = %v, err = %v, want none, nil and %d lessons", problems, err, writers*each)
+	if err != nil || book.Len() != writers*lessonsEach || len(problems) > 0 {
+		t.Errorf("List: problems = %v, err = %v, want none, nil and %d lessons", problems, err, writers*lessonsEach)
 	}
-	if got := f.events(t); len(got) != writers*each {
-		t.Errorf("got %d events, want %d", len(got), writers*each)
+	if got := f.events(t); len(got) != writers*lessonsEach {
+		t.Errorf("got %d events, want %d", len(got), writers*lessonsEach)
 	}
 }
 
-// testConcurrentRecords tests concurrent records: no lesson is lost, and no number is used twice.
+// testConcurrentRecords tests that concurrent calls of Record lose no lesson and use no number twice.
 func testConcurrentRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	const n = 300
@@ -55,7 +55,7 @@ func testConcurrentRecords(t *testing.T, f *fixture) {
 			scope := lesson.Scope{Tenant: "acme", Agent: fmt.Sprint("agent-", i%10)}
 			r, outcome, err := f.Bank.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
 			if err != nil || outcome != bank.RecordedNew || r.Lesson.Number == 0 {
-				t.Errorf("write %d: recorded as %s, err = %v, want %s with a number", i, outcome, err, bank.RecordedNew)
+				t.Errorf("Record(lesson %d): recorded as %s, err = %v, want %s with a number", i, outcome, err, bank.RecordedNew)
 			}
 		})
 	}
@@ -98,10 +98,10 @@ func testOutdatedTexts(t *testing.T, f *fixture) {
 		"old version":                {Version: before.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}}},
 		"old text":                   {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", Old: []byte("other"), New: manualText("one")}}},
 		"new text under a used name": {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", New: manualText("one")}}},
-		"removed missing text":       {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
+		"deletion of a missing text": {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
 		if err := f.storage.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
-			t.Errorf("%s: err = %v, want %v", name, err, bank.ErrChanged)
+			t.Errorf("Commit(%s) error = %v, want %v", name, err, bank.ErrChanged)
 		}
 	}
 	if after, err := f.storage.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != current.Version {

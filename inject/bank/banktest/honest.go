@@ -7,12 +7,12 @@ import (
 
 // Honest returns lessons as engineers write them, many about prompts, messages, markup and secrets. The checks must
 // accept all of them.
-func Honest() []Attack {
-	var out []Attack
+func Honest() []Lesson {
+	var out []Lesson
 	for i, line := range strings.Split(strings.TrimSpace(honestLines), "\n") {
 		title, advice, _ := strings.Cut(line, " | ")
 		slug := fmt.Sprintf("honest-%02d", i)
-		out = append(out, Attack{Kind: "honest", Name: title, Text: lessonText(slug, title, advice)})
+		out = append(out, Lesson{Kind: "honest", Name: title, Text: lessonText(slug, title, advice)})
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 func testTenantLimit(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{TenantLessons: 2})
-	write := func(tenant string, n int) error {
+	propose := func(tenant string, n int) error {
 		l := draft("x")
 		l.Slug, l.Title = "", fmt.Sprint("Do ", n, " for ", tenant)
 		rs, err := f.Bank.ProposeAll(t.Context(), []bank.Proposal{{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: tenant, Agent: "a"}}})
@@ -23,11 +23,11 @@ func testTenantLimit(t *testing.T, f *fixture) {
 		return rs[0].Err
 	}
 	for i, want := range []error{nil, nil, bank.ErrTenantLessons} {
-		if err := write("acme", i); !errors.Is(err, want) {
+		if err := propose("acme", i); !errors.Is(err, want) {
 			t.Errorf("lesson %[2]d: err = %[1]v, want %[3]v", err, i+1, want)
 		}
 	}
-	if err := write("other", 0); err != nil {
+	if err := propose("other", 0); err != nil {
 		t.Errorf("other tenant's lesson: %v", err)
 	}
 }
@@ -35,7 +35,7 @@ func testTenantLimit(t *testing.T, f *fixture) {
 func testWriteLimits(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 5, TenantWritesPerHour: 8, TenantWaiting: 10})
-	write := func(tenant, agent string, n int) (accepted int) {
+	propose := func(tenant, agent string, n int) (accepted int) {
 		var all []bank.Proposal
 		for i := range n {
 			l := draft("x")
@@ -60,28 +60,28 @@ func testWriteLimits(t *testing.T, f *fixture) {
 		tenant, agent string
 		want          int
 	}{{"acme", "a", 5}, {"acme", "a", 0}, {"acme", "b", 3}, {"acme", "c", 0}, {"other", "a", 5}} {
-		if got := write(c.tenant, c.agent, 9); got != c.want {
+		if got := propose(c.tenant, c.agent, 9); got != c.want {
 			t.Errorf("tenant %s, agent %s: accepted %d of 9 proposals, want %d", c.tenant, c.agent, got, c.want)
 		}
 	}
 	f.now = f.now.Add(time.Hour)
-	if got := write("acme", "d", 9); got != 2 { // ten lessons are already waiting
+	if got := propose("acme", "d", 9); got != 2 { // ten lessons are already waiting
 		t.Errorf("an hour later: accepted %d of 9 proposals, want 2", got)
 	}
 }
 
-// testLimitsInLongLog checks that writes count for an hour, however many events follow. A manual edit's event has the
-// file's modification time, perhaps long ago.
+// testLimitsInLongLog tests that a proposal counts for an hour, even after thousands of other events. The event of a
+// manual edit has the file's modification time, here a year ago.
 func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 2})
-	write := func(n int) error {
+	propose := func(n int) error {
 		l := draft("x")
 		l.Slug, l.Title = "", fmt.Sprint("Do ", n)
 		_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "a"}})
 		return err
 	}
-	if err := errors.Join(write(1), write(2)); err != nil {
+	if err := errors.Join(propose(1), propose(2)); err != nil {
 		t.Fatal(err)
 	}
 	const events, batch = 12_000, 1000
@@ -102,11 +102,11 @@ func testLimitsInLongLog(t *testing.T, f *fixture) {
 			t.Fatal(err)
 		}
 	}
-	if err := write(3); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("third write within the hour: err = %v, want %v", err, bank.ErrTooMany)
+	if err := propose(3); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("third proposal within the hour: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	f.now = f.now.Add(time.Hour)
-	if err := write(4); err != nil {
-		t.Errorf("write after the hour: %v", err)
+	if err := propose(4); err != nil {
+		t.Errorf("proposal after the hour: %v", err)
 	}
 }

@@ -57,20 +57,20 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests a keyword with a * between blanks. Only in the gptme form does the * match a word, so the lesson
-// keeps that form.
+// testGptmeForm tests lessons in the format of the agent gptme. Only in this format does a * match any word, so a lesson
+// with such a keyword keeps the format.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
-	for slug, keyword := range map[string]string{"word-kept": "killed at * seconds", "words-written": "killed at once"} {
+	for slug, keyword := range map[string]string{"with-wildcard": "killed at * seconds", "without-wildcard": "killed at once"} {
 		want := lesson.FormAIP11
-		if slug == "word-kept" {
+		if slug == "with-wildcard" {
 			want = lesson.FormGptme
 		}
 		file, err := lesson.Parse(slug+".md", []byte("---\nmatch:\n  keywords: ["+keyword+", the]\n  patterns: [x.*y]\nstatus: active\n---\n\n# Raise the limit\n\n## Rule\nRaise it.\n\n## Context\nA limit.\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		file.Body = "" // Advice is the text
+		file.Body = "" // so that the bank formats Advice
 		file.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "c1"}}
 		r, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: file, Source: "import", By: "ann"})
 		if err == nil || r.Lesson != nil {
@@ -190,7 +190,7 @@ func testRefusals(t *testing.T, f *fixture) {
 	}
 }
 
-// testSeenVersions tests two decisions on one version: only the first is carried out.
+// testSeenVersions tests that only the first of two decisions on the same version is carried out.
 func testSeenVersions(t *testing.T, f *fixture) {
 	t.Helper()
 	l := f.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
@@ -248,25 +248,25 @@ func testOwnLesson(t *testing.T, f *fixture) {
 func testOtherScopes(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
-	f.propose(t, bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
-	if _, err := f.Bank.Put(t.Context(), "persons.md", manualText("persons"), "ann"); err != nil {
+	f.propose(t, bank.Proposal{Lesson: draft("scoped"), Source: "api", Scope: scope})
+	if _, err := f.Bank.Put(t.Context(), "manual.md", manualText("manual"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []lesson.Scope{{}, {Tenant: "acme"}, {Tenant: "other", Agent: "coder"}} {
-		if err := f.Bank.Withdraw(t.Context(), "hers", s, "x"); !errors.Is(err, bank.ErrNoLesson) {
+		if err := f.Bank.Withdraw(t.Context(), "scoped", s, "x"); !errors.Is(err, bank.ErrNoLesson) {
 			t.Errorf("withdrawal by %+v: err = %v, want %v", s, err, bank.ErrNoLesson)
 		}
-		if _, err := f.Bank.Revise(t.Context(), "hers", bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: s}); !errors.Is(err, bank.ErrNoLesson) {
+		if _, err := f.Bank.Revise(t.Context(), "scoped", bank.Proposal{Lesson: draft("scoped"), Source: "api", Scope: s}); !errors.Is(err, bank.ErrNoLesson) {
 			t.Errorf("revision by %+v: err = %v, want %v", s, err, bank.ErrNoLesson)
 		}
 	}
-	if err := f.Bank.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
+	if err := f.Bank.Withdraw(t.Context(), "manual", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("Withdraw(hand-written lesson) error = %v, want %v", err, bank.ErrNoLesson)
 	}
-	if err := f.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || f.state(t, "hers") != "" {
-		t.Errorf("withdrawal: err = %v, state = %q, want nil and no lesson", err, f.state(t, "hers"))
+	if err := f.Bank.Withdraw(t.Context(), "scoped", scope, "coder"); err != nil || f.state(t, "scoped") != "" {
+		t.Errorf("withdrawal: err = %v, state = %q, want nil and no lesson", err, f.state(t, "scoped"))
 	}
-	_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
+	_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("scoped"), Source: "api", Scope: scope})
 	f.checkRefusal(t, err, lesson.CodeCollision) // an archived lesson keeps its slug
 	a, b := bank.Slug("One title", scope), bank.Slug("One title", lesson.Scope{Tenant: "other", Agent: "coder"})
 	if a == b || !lesson.IsSlug(a) || !lesson.IsSlug(bank.Slug("测试 ../../", scope)) || !lesson.IsSlug(bank.Slug(strings.Repeat("long ", 99), scope)) {
@@ -298,7 +298,7 @@ func testRevision(t *testing.T, f *fixture) {
 	}
 }
 
-// testCitations tests evidence: no duplicates, no secrets, a limited number.
+// testCitations tests that Cite adds no duplicate and no secret, and limits the number of references.
 func testCitations(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "a/one.md", manualText("one"), "ann"); err != nil {
