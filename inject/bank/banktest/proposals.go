@@ -57,8 +57,8 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests lessons in the format of the agent gptme. Only in this format does a * match any word, so a lesson
-// with such a keyword keeps the format.
+// testGptmeForm tests lessons in the file format of the agent gptme, the only format with a * for any word in a keyword.
+// A lesson with a * keeps the format.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
 	for slug, keyword := range map[string]string{"with-wildcard": "killed at * seconds", "without-wildcard": "killed at once"} {
@@ -103,7 +103,7 @@ func testGptmeForm(t *testing.T, f *fixture) {
 	}
 }
 
-// testClaims tests that an author's claims about counts, confidence, state, approval and scope are ignored.
+// testClaims covers claims about counts, confidence, state, approval and scope.
 func testClaims(t *testing.T, f *fixture) {
 	t.Helper()
 	text := string(manualText("bbb"))
@@ -190,7 +190,6 @@ func testRefusals(t *testing.T, f *fixture) {
 	}
 }
 
-// testSeenVersions tests that only the first of two decisions on the same version is carried out.
 func testSeenVersions(t *testing.T, f *fixture) {
 	t.Helper()
 	l := f.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
@@ -298,7 +297,7 @@ func testRevision(t *testing.T, f *fixture) {
 	}
 }
 
-// testCitations tests that Cite adds no duplicate and no secret, and limits the number of references.
+// testCitations covers duplicates, secrets and the maximum number of references.
 func testCitations(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "a/one.md", manualText("one"), "ann"); err != nil {

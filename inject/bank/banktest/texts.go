@@ -63,7 +63,7 @@ func testRepeatedRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// testReplace tests that Replace keeps archived lessons, and refuses all texts if one is hostile.
+// testReplace covers archived lessons, which stay, and a hostile text.
 func testReplace(t *testing.T, f *fixture) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": manualText("one"), "two.md": manualText("two")}
