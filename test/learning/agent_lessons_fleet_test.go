@@ -21,13 +21,13 @@ import (
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
-	up := newScriptedModel(t, false, note, "Fine.")
+	model := newScriptedModel(t, unstreamed, note, "Fine.")
 	shared := []string{
-		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
+		"--upstream", model.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
 	}
-	one, two := harness.Start(t, t.TempDir(), shared...), harness.Start(t, t.TempDir(), shared...)
-	firstClient, secondClient := lessonsClient{t, one.DataURL, "coder", "sk-one"}, lessonsClient{t, two.DataURL, "coder", "sk-one"}
+	first, second := harness.Start(t, t.TempDir(), shared...), harness.Start(t, t.TempDir(), shared...)
+	firstClient, secondClient := lessonsClient{t, first.DataURL, "coder", "sk-one"}, lessonsClient{t, second.DataURL, "coder", "sk-one"}
 	lessonCountIs := func(n int) func() bool {
 		return func() bool { ids, _ := secondClient.list(""); return len(ids) == n }
 	}
@@ -41,24 +41,24 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 		_, b := firstClient.send("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
-	for _, o := range []lessonsClient{{t, two.DataURL, "reviewer", "sk-one"}, {t, one.DataURL, "reviewer", "sk-one"}} {
-		if code, _ := o.send("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-			t.Errorf("GET another agent's lesson: got status %d, want 404", code)
+	for _, reviewer := range []lessonsClient{{t, second.DataURL, "reviewer", "sk-one"}, {t, first.DataURL, "reviewer", "sk-one"}} {
+		if code, _ := reviewer.send("GET", "/"+l.ID, nil); code != http.StatusNotFound {
+			t.Errorf("GET lesson as another agent: got status %d, want 404", code)
 		}
 	}
 	harness.Eventually(t, "the lesson in a request through the second server", func() bool {
-		a := &harness.Conversation{T: t, BaseURL: two.DataURL, Dialect: "chat"}
+		a := &harness.Conversation{T: t, BaseURL: second.DataURL, Dialect: "chat"}
 		a.User("The build cache is stale, they say.")
-		a.Send(false)
-		return strings.Contains(up.texts(t)[0], "Clear the build cache first.")
+		a.Send(unstreamed)
+		return strings.Contains(model.texts(t)[0], "Clear the build cache first.")
 	})
 
-	a := &harness.Conversation{T: t, BaseURL: one.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
-	up.mu.Lock()
-	up.requests, up.replies = nil, []string{note, "Fine."}
-	up.mu.Unlock()
+	a := &harness.Conversation{T: t, BaseURL: first.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
+	model.mu.Lock()
+	model.requests, model.replies = nil, []string{note, "Fine."}
+	model.mu.Unlock()
 	a.User("Mend the parser.")
-	a.Send(false)
+	a.Send(unstreamed)
 	harness.Eventually(t, "the lesson from the /lesson command in the second server's list", lessonCountIs(2))
 	a.Assistant(note)
 	if l, _ := secondClient.list("?q=parser"); len(l) != 1 {
@@ -74,22 +74,22 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// Only one distiller at a time reads a store. In the embedded store, a killed distiller's lock ends with the process;
-// in Redis, the lock expires. The next distiller repeats only the questions in progress at the kill, at most four
+// Only one distiller at a time reads a store. The lock of a killed distiller ends with the process, or expires in
+// Redis. The next distiller repeats at most the four judge requests that were in progress at the kill
 // (distill.parallel).
-func TestDistillContinuesAfterAKill(t *testing.T) {
+func TestDistillContinuesAfterKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			const sessions = 40
-			var asked atomic.Int64
+			var judgeRequests atomic.Int64
 			release := make(chan struct{})
 			judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				data, _ := io.ReadAll(r.Body)
 				content := `{"lessons":[]}`
-				if strings.Contains(string(data), "Say how it ended") {
-					if content = `{"outcome":"success","reason":"r"}`; asked.Add(1) > sessions/2 {
+				if strings.Contains(string(data), outcomeQuestion) {
+					if content = `{"outcome":"success","reason":"r"}`; judgeRequests.Add(1) > sessions/2 {
 						select {
 						case <-release:
 						case <-r.Context().Done():
@@ -102,10 +102,10 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			t.Cleanup(judge.Close)
 			dir := t.TempDir()
 			storeFlags := []string{"--data-dir", dir}
-			var rds *storetest.Redis
+			var redis *storetest.Redis
 			if kind == "redis" {
-				rds = storetest.StartRedis(t)
-				storeFlags = append(storeFlags, "--store-url", rds.URL())
+				redis = storetest.StartRedis(t)
+				storeFlags = append(storeFlags, "--store-url", redis.URL())
 			}
 			importFile := filepath.Join(dir, "past.jsonl")
 			if err := os.WriteFile(importFile, []byte(transcripts(sessions)), 0o600); err != nil {
@@ -118,7 +118,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			harness.Eventually(t, "questions about more than half the sessions", func() bool { return asked.Load() > sessions/2 })
+			harness.Eventually(t, "judge requests about more than half the sessions", func() bool { return judgeRequests.Load() > sessions/2 })
 			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions for default") {
 				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
@@ -127,24 +127,24 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			}
 			_ = first.Wait()
 			close(release)
-			before := asked.Load()
+			before := judgeRequests.Load()
 			if kind == "redis" {
-				expireKey(t, rds, "claim:distill:")
+				expireKey(t, redis, "claim:distill:")
 			}
 			var sum struct{ Read, Unchanged, Judged int }
 			out, stderr, code := harness.RunCommand(t, "", distillArgs...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
 				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
 			}
-			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
+			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || judgeRequests.Load()-before != int64(sum.Judged) || judgeRequests.Load() > sessions+4 {
 				t.Errorf("precept distill after the kill: got %+v, want Read = %d, Judged = Read - Unchanged; judge requests: got %d before the kill and %d after, want Judged after the kill and at most %d in total",
-					sum, sessions, before, asked.Load()-before, sessions+4)
+					sum, sessions, before, judgeRequests.Load()-before, sessions+4)
 			}
 		})
 	}
 }
 
-// expireKey makes the only key with part in the name expire immediately.
+// expireKey expires the only key with part in the name.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)

@@ -15,12 +15,12 @@ import (
 	"precept/test/harness"
 )
 
-func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
+func TestAutomaticGateActivatesDemoLesson(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the demo plays 2,240 sessions")
 	}
 	dir := t.TempDir()
-	out, done, stop := playCycle(t, dir, "--gate", "auto")
+	out, done, stop := startCycleDemo(t, dir, "--gate", "auto")
 	var states []lesson.State
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
@@ -51,9 +51,9 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCycle starts precept demo --circle. The demo takes a lesson from the first failures to a measured effect. done
-// receives the process's error.
-func playCycle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
+// startCycleDemo starts precept demo --circle, in which a lesson goes from the first failures to a measured effect.
+// done receives the error of the process.
+func startCycleDemo(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 4*time.Minute)
@@ -84,7 +84,7 @@ type cycleRow struct {
 	Verdicts  []string
 }
 
-// cycleReport returns the report rows by slug. Rows with the same slug are added.
+// cycleReport returns the report rows by slug. Rows with the same slug are added up.
 func cycleReport(t *testing.T, admin, token string) map[string]cycleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-func TestWholeCycleFromFailureToProof(t *testing.T) {
+func TestCycleDemoEndsWithProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the demo plays 2,240 sessions")
 	}
 	dir := t.TempDir()
-	out, done, stop := playCycle(t, dir)
+	out, done, stop := startCycleDemo(t, dir)
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:

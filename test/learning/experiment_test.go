@@ -87,8 +87,16 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
+// formatOptional formats a number for a failure message.
+func formatOptional(x *float64) string {
+	if x == nil {
+		return "none"
+	}
+	return fmt.Sprint(*x)
+}
+
 // A script that shares no code with precept recomputes the report.
-func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
+func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -133,7 +141,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.PlannedTrials.Planned == 1
 	})
-	closed := func(sessions int64) func() bool {
+	sessionsClosed := func(sessions int64) func() bool {
 		return func() bool {
 			if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
 				t.Fatal(err)
@@ -143,9 +151,9 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	const first, sessions = 150, 400
 	sendSessions(t, p.DataURL, 0, first) // AllSessions, the estimate that also uses unrewarded sessions, needs earlier rewards
-	p.Eventually("the first sessions to be closed", closed(first))
+	p.Eventually("the first sessions to be closed", sessionsClosed(first))
 	sendSessions(t, p.DataURL, first, sessions)
-	p.Eventually("all sessions to be closed", closed(sessions))
+	p.Eventually("all sessions to be closed", sessionsClosed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
 	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].AfterTrial == "" || r.Lessons[0].Epsilon == 0.4 {
 		t.Fatalf("planned evaluation %+v for lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
@@ -166,17 +174,18 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		corrected := 0
 		for line := range strings.Lines(string(runPrecept("export", "--format", "experiment"))) {
 			var c struct {
-				Coin, Arm      string
-				Outcome, First *float64
-				FirstTier      int `json:"tier_at_closing"`
+				Coin, Arm        string
+				Outcome          *float64
+				OutcomeAtClosing *float64 `json:"outcome_at_closing"`
+				TierAtClosing    int      `json:"tier_at_closing"`
 			}
-			if err := json.Unmarshal([]byte(strings.ReplaceAll(line, "outcome_at_closing", "first")), &c); err != nil {
+			if err := json.Unmarshal([]byte(line), &c); err != nil {
 				t.Fatal(err)
 			}
-			if (c.First == nil) != (c.FirstTier == 0) {
+			if (c.OutcomeAtClosing == nil) != (c.TierAtClosing == 0) {
 				t.Fatalf("exported line %s must have both outcome_at_closing and tier_at_closing, or neither", line)
 			}
-			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
+			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.OutcomeAtClosing == nil || *c.OutcomeAtClosing != *c.Outcome) {
 				corrected++
 			}
 		}
@@ -241,7 +250,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			for i, computed := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (computed == nil) != (reported[i] == nil) || (computed != nil && math.Abs(*computed-*reported[i]) > 1e-12) {
-					t.Errorf("%s: value %d in effect, lo and hi: script printed %s, reported %v", arm, i, out, reported)
+					t.Errorf("%s: %s: recomputed %s, reported %s", arm, []string{"effect", "lo", "hi"}[i], formatOptional(computed), formatOptional(reported[i]))
 				}
 			}
 			if !nearlyEqual(a.SRM, srm) || !nearlyEqual(a.Reporting, reporting) || srm == 1 || reporting == 1 {
@@ -277,9 +286,9 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			if a.With != x.NInjected || a.Without != x.NWithheld || !nearlyEqual(a.EFewer, x.EFewer) || !nearlyEqual(a.EMore, x.EMore) {
 				t.Errorf("outcome %s for %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
 			}
-			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
+			for i, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("value %d in outcome %s for %s: recomputed %+v, reported %+v", k, x.Name, l.Arm, a, x)
+					t.Errorf("%s of outcome %s for %s: recomputed %s, reported %s", []string{"mean with", "mean without", "effect", "lo", "hi"}[i], x.Name, l.Arm, formatOptional(pair[0]), formatOptional(pair[1]))
 				}
 			}
 		}
@@ -288,7 +297,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		a := &scriptRows[slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
 		if !equal(a.Explained, l.ExplainedShare) {
-			t.Errorf("%s: recomputed Explained = %v, reported %v", l.Arm, a.Explained, l.ExplainedShare)
+			t.Errorf("%s: recomputed Explained = %s, reported %s", l.Arm, formatOptional(a.Explained), formatOptional(l.ExplainedShare))
 		}
 		if (a.AllSessions == nil) != (l.AllSessions == nil) {
 			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, a.AllSessions, l.AllSessions)
@@ -307,7 +316,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	if len(scriptRows) != 2+len(r.Lessons)+outcomes || withEffect < 3 || outcomes < 12 {
-		t.Errorf("script rows: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
+		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without line breaks

@@ -37,6 +37,7 @@ func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, 
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
+// A ledger is a file AGENT.md with the failures of a project.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -81,7 +82,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-func TestBankActivatesTrustedAgentsLedgerLessons(t *testing.T) {
+func TestProposeActivatesTrustedLedgerLessons(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
 		_, _, err := l.Record(t.Context(), ledger.Entry{
@@ -99,11 +100,11 @@ func TestBankActivatesTrustedAgentsLedgerLessons(t *testing.T) {
 	b := bank.New(bank.Options{Storage: bank.Directory(t.TempDir()), Now: time.Now})
 	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
 	for _, trusted := range []bool{false, true} {
-		for i, x := range ledger.Lessons(text) {
+		for i, proposed := range ledger.Lessons(text) {
 			if i%2 == 0 == trusted { // the lessons with odd numbers are trusted
 				continue
 			}
-			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, ActivateNow: trusted})
+			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: proposed, Source: "ledger", By: "test", Scope: scope, ActivateNow: trusted})
 			if err != nil || r.Lesson.State.IsActive() != trusted {
 				t.Fatalf("Propose with ActivateNow = %v: got error %v, state %q, findings %+v, want State.IsActive() = %v", trusted, err, r.Lesson.State, r.Findings, trusted)
 			}
@@ -116,7 +117,7 @@ func TestBankActivatesTrustedAgentsLedgerLessons(t *testing.T) {
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf(`matches in the two files: got %+v, want one lesson test-the-empty-list-* with the line "Test the empty list."`, hits)
+		t.Fatalf(`matches of a message about two files: got %+v, want one lesson test-the-empty-list-* with the line "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {

@@ -15,8 +15,11 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge (a model that reads stored sessions) with the opinion "ignored" on the lesson look-first,
-// and with an opinion on a never injected lesson.
+// outcomeQuestion is a part of the prompt in which the distiller asks a judge, a model, for the outcome of a session.
+const outcomeQuestion = "Say how it ended"
+
+// startJudge starts a judge that answers with the opinion "ignored" on the lesson look-first, and with an opinion on a
+// lesson that was never injected.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +28,7 @@ func startJudge(t *testing.T) string {
 		switch text := string(data); {
 		case strings.Contains(text, "what became of it in this run"):
 			content = `{"lessons":[{"slug":"look-first","opinion":"ignored"},{"slug":"never-shown","opinion":"followed"}]}`
-		case strings.Contains(text, "Say how it ended"):
+		case strings.Contains(text, outcomeQuestion):
 			content = `{"outcome":"success","reason":"r"}`
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -35,7 +38,7 @@ func startJudge(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-func TestJudgeOpinionsAreShown(t *testing.T) {
+func TestReportCountsJudgeOpinions(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {
@@ -44,8 +47,8 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			storeFlags := []string{"--data-dir", dir, "--lessons", lessons}
 			args := []string{"--upstream", startRefusingModel(t), "--lessons", lessons, "--bandit-epsilon", "0", "--bandit-control", "0", "--bandit-objective", "all"}
 			if kind == "redis" {
-				url := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
-				storeFlags, args = append(storeFlags, url...), append(args, url...)
+				redisFlags := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
+				storeFlags, args = append(storeFlags, redisFlags...), append(args, redisFlags...)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).WaitUntilReady(dir)
@@ -82,7 +85,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
 				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, stderr)
 			}
-			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session judged twice counts once
+			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // the session that was judged twice counts once
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, shown, code := harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)

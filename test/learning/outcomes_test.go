@@ -72,27 +72,27 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 		return p.GetAdmin(t, "/api/report", &r) == http.StatusOK && len(r.Lessons) == 1 && r.Lessons[0].Picked == sessions
 	})
 	row := &r.Lessons[0]
-	found := map[string]report.Outcome{}
+	outcomes := map[string]report.Outcome{}
 	for _, x := range row.Outcomes {
-		found[x.Name] = x
+		outcomes[x.Name] = x
 	}
-	recurrence := found["recurrence"]
+	recurrence := outcomes["recurrence"]
 	if recurrence.Verdict != report.Prevents || recurrence.NInjected+recurrence.NWithheld != sessions || recurrence.Effect == nil || *recurrence.Lo > -0.6 || *recurrence.Hi < -0.6 {
 		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
 	}
 	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
 		t.Errorf("lesson: got %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
-	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != recurrence.NInjected || found["turns"].Verdict.Direction() > 0 {
-		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens from %d injected sessions, and more turns not proven", x, found["tokens"], found["turns"], recurrence.NInjected)
+	if x := outcomes["errors"]; x.Verdict.Direction() != -1 || outcomes["tokens"].NInjected != recurrence.NInjected || outcomes["turns"].Verdict.Direction() > 0 {
+		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens from %d injected sessions, and more turns not proven", x, outcomes["tokens"], outcomes["turns"], recurrence.NInjected)
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
 		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with \"helps\"", data, err)
 	}
 }
 
-// sendDeploySession sends a session with two commands. The second command fails in one session in five with the lesson,
-// and in four in five without it.
+// sendDeploySession sends a session with two commands. The second command fails in 20% of the sessions with the lesson,
+// and in 80% of the sessions without the lesson.
 func sendDeploySession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)
@@ -126,7 +126,7 @@ func sendDeploySession(t *testing.T, baseURL string, n int) {
 	ask()
 	waits := run(1, failed) == "waiting"
 	out := "deployed"
-	if fails := n/2%5 == 0; waits && fails || !waits && !fails {
+	if oneInFive := n/2%5 == 0; waits == oneInFive {
 		out = failed
 	}
 	run(2, out)

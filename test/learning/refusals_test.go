@@ -35,22 +35,19 @@ func startRefusingModel(t *testing.T) string {
 // A session keeps the assignment (lesson injected or withheld) and the reward if the lesson no longer reaches the
 // model: after the model refuses a request, after the agent shortens the history, or when the client forbids
 // insertions.
-func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
+func TestRefusedSessionsStayInExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dir, lessons, url := t.TempDir(), t.TempDir(), ""
-			if kind == "redis" {
-				url = "redis://" + storetest.StartRedis(t).Addr + "/0"
-			}
+			dir, lessons := t.TempDir(), t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			args := []string{
-				"--upstream", startRefusingModel(t), "--lessons", lessons, "--store-url", url, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
+				"--upstream", startRefusingModel(t), "--lessons", lessons, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
 				"--bandit-epsilon", "0.5", "--bandit-control", "0.2", "--bandit-objective", "all",
 			}
-			if url == "" {
-				args = append(args[:4], args[6:]...) // without --store-url
+			if kind == "redis" {
+				args = append(args, "--store-url", "redis://"+storetest.StartRedis(t).Addr+"/0")
 			}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			const sessions = 60
@@ -87,8 +84,8 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// sendRefusedSession sends session n. By n modulo 3, the model refuses lessons (0), a compaction removes the lessons
-// (1), or the client forbids insertions in the second turn (2).
+// sendRefusedSession sends session n in one of three kinds, by n%3. Kind 0: the model refuses lessons. Kind 1: the
+// agent shortens the history. Kind 2: the client forbids insertions in the second turn.
 func sendRefusedSession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

@@ -52,20 +52,19 @@ func newRulesModel(t *testing.T) *rulesModel {
 			harness.ReplyJSON(w, code, map[string]any{"error": map[string]any{"message": "no"}})
 			return
 		}
-		reply := newReply(r.URL.Path, n)
 		if strings.Contains(body, `"stream":true`) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, newStream(r.URL.Path, n))
+			_, _ = io.WriteString(w, replyStream(r.URL.Path, n))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, reply)
+		_, _ = io.WriteString(w, replyBody(r.URL.Path, n))
 	}))
 	t.Cleanup(m.Close)
 	return m
 }
 
-func newReply(path string, n int) string {
+func replyBody(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return fmt.Sprintf(`{"id":"msg_%d","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Fine %d."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`, n, n)
@@ -75,7 +74,7 @@ func newReply(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-func newStream(path string, n int) string {
+func replyStream(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return fmt.Sprintf("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_%d\",\"role\":\"assistant\",\"content\":[],\"usage\":{\"input_tokens\":3}}}\n\n", n) +
@@ -84,7 +83,7 @@ func newStream(path string, n int) string {
 			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	case strings.HasSuffix(path, "/responses"):
 		return "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Fine.\"}\n\n" +
-			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + newReply(path, n) + "}\n\n"
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + replyBody(path, n) + "}\n\n"
 	}
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
@@ -174,22 +173,23 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
 	user := func(text string) [2]string { return [2]string{"user", text} }
+	sessionName := func(dialect string, stream bool) string { return fmt.Sprintf("%s-stream-%t", dialect, stream) }
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
 			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))
-			sent := s.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
+			sent := s.send(http.Header{"Precept-Session": {sessionName(dialect, stream)}}, path, body)
 			if want, _ := bodyAfterCuts(body, sent); len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
 			}
 		}
 	}
 
-	path, body := dialectRequest("chat", agentPrompt, false, user("Fix the door."))
+	path, body := dialectRequest("chat", agentPrompt, unstreamed, user("Fix the door."))
 	for name, header := range map[string]http.Header{
 		"Precept-Rules: off":             {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
 		"Precept-Learn: off":             {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
 		"an opted-out agent":             {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
-		"a later Precept-Rules: off":     {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
+		"Precept-Rules: off later":       {"Precept-Rules": {"off"}, "Precept-Session": {sessionName("chat", unstreamed)}},
 		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
 		if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
@@ -197,11 +197,11 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		}
 	}
 
-	// This side request asks for a title.
-	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
+	// A request for a title is a side request.
+	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, unstreamed, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
-	if sent := s.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
-		t.Errorf("a side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
+	if sent := s.send(http.Header{"Precept-Session": {sessionName("chat", unstreamed)}}, path, body); len(sent) != 1 || sent[0] != body {
+		t.Errorf("side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
 	}
 }
 
@@ -214,14 +214,14 @@ func TestSessionCutsAreStable(t *testing.T) {
 	turn := func(name, step string, messages ...[2]string) {
 		t.Helper()
 		for _, dialect := range []string{"chat", "responses", "messages"} {
-			sessionName := name + dialect
-			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
-			sent := s.send(http.Header{"Precept-Session": {sessionName}}, path, body)
+			session := name + dialect
+			path, body := dialectRequest(dialect, agentPrompt, unstreamed, messages...)
+			sent := s.send(http.Header{"Precept-Session": {session}}, path, body)
 			want, halfCut := bodyAfterCuts(body, sent)
-			if before, ok := wasHalfCut[sessionName]; ok && before != halfCut || len(sent) != 1 || sent[0] != want {
-				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", sessionName, step, sent, want)
+			if before, ok := wasHalfCut[session]; ok && before != halfCut || len(sent) != 1 || sent[0] != want {
+				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", session, step, sent, want)
 			}
-			wasHalfCut[sessionName] = halfCut
+			wasHalfCut[session] = halfCut
 			if step == "first" {
 				halfCuts[halfCut]++
 			}
@@ -248,11 +248,11 @@ func TestSessionCutsAreStable(t *testing.T) {
 	s.Process = harness.Start(t, s.Dir, s.args...)
 	sendAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halfCuts[true] == 0 || halfCuts[false] == 0 {
-		t.Errorf("sessions without halfSection: got %d, want 1 to 11 in 12", halfCuts[true])
+		t.Errorf("sessions without halfSection: got %d, want 1 to 11 of 12", halfCuts[true])
 	}
 }
 
-func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
+func TestReplicasCutSameSections(t *testing.T) {
 	t.Parallel()
 	url := storetest.StartRedis(t).URL()
 	model := newRulesModel(t)
@@ -274,24 +274,23 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		t.Errorf("another tenant's rules list = %q, want section Half with 0/0 sessions", list)
 	}
 
-	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
+	path, body := dialectRequest("chat", agentPrompt, unstreamed, [2]string{"user", "Fix the till."})
 	next := strings.Replace(body, "]"+toolsJSON, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+toolsJSON, 1)
 	isCut := func(s *rulesServer, name, body string) bool {
 		sent := s.send(http.Header{"Precept-Session": {name}}, path, body)
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
-	n, seenAt := 0, map[string]bool{}
+	n, seen := 0, map[string]bool{}
 	harness.Eventually(t, "sessions with and without the section at each replica", func() bool {
 		n++
 		name := fmt.Sprint("s", n)
 		first, second := servers[n%2], servers[(n+1)%2]
 		before := isCut(first, name, body)
 		if after := isCut(second, name, next); after != before {
-			t.Fatalf("session %s: the second replica cuts the section: %[3]t, want %[2]t as at the first", name, before, after)
+			t.Fatalf("session %s: the second replica cuts the section = %[3]t, want %[2]t as in the first replica", name, before, after)
 		}
-		key := first.Dir + fmt.Sprint(before)
-		seenAt[key] = true
-		return len(seenAt) == 4
+		seen[fmt.Sprint(first.Dir, before)] = true
+		return len(seen) == 4
 	})
 
 	harness.MustRun(t, append([]string{"rules", "stop", file}, shared...)...)
@@ -301,8 +300,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The model refuses requests that lack a section. precept then sends the client's unchanged bytes once, and later
-// requests in the session keep all sections.
+// After a refusal, precept sends the client's unchanged bytes once, and cuts no section in the rest of the session.
 func TestRefusedCutIsRetriedUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -317,13 +315,13 @@ func TestRefusedCutIsRetriedUnchanged(t *testing.T) {
 			if want, _ := bodyAfterCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
 				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, then the client's bytes", dialect, status, sent)
 			}
-			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
+			path, body = dialectRequest(dialect, agentPrompt, unstreamed, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
 			if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
 				t.Errorf("%s %d, next turn: the model got\n%q\nwant the client's bytes once", dialect, status, sent)
 			}
 		}
 	}
-	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix it."})
+	path, body := dialectRequest("chat", agentPrompt, unstreamed, [2]string{"user", "Fix it."})
 	s.send(http.Header{"Precept-Session": {"accepted"}}, path, body)
 	var r report.Report
 	row := func(section string) (out report.Row) {

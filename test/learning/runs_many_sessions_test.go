@@ -4,6 +4,7 @@ package learning
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// 1,500 sessions in one run share the coins (the random decisions to inject or to withhold a lesson) and the feedback,
+// All sessions in a run share the coins (the random decisions to inject or to withhold a lesson) and the feedback,
 // before and after a restart.
 func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	t.Parallel()
@@ -31,18 +32,14 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	given, withheld := map[string]bool{}, map[string]bool{}
+	injected, withheld := map[string]bool{}, map[string]bool{}
 	for _, a := range agents {
-		for s := range a.injected {
-			given[s] = true
-		}
-		for s := range a.withheld {
-			withheld[s] = true
-		}
+		maps.Copy(injected, a.injected)
+		maps.Copy(withheld, a.withheld)
 	}
-	for s := range given {
-		if withheld[s] {
-			t.Errorf("lesson %s is injected in some sessions in the run and withheld in others", s)
+	for slug := range injected {
+		if withheld[slug] {
+			t.Errorf("lesson %s is injected in some sessions in the run and withheld in others", slug)
 		}
 	}
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
@@ -52,7 +49,7 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	<-p.Exited
 	p = harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
-	units, picks := 0, 0 // the run is one unit: the experiment counts the run once
+	units, picks := 0, 0 // a unit is what the experiment counts: here, the run
 	for _, c := range exportedCoins(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
@@ -63,8 +60,8 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 			units++
 		}
 	}
-	if units != 1 || picks != len(given)+len(withheld) {
-		t.Errorf("exported run: got %d units and %d picks, want 1 unit and %d picks", units, picks, len(given)+len(withheld))
+	if units != 1 || picks != len(injected)+len(withheld) {
+		t.Errorf("exported run: got %d units and %d picks, want 1 unit and %d picks", units, picks, len(injected)+len(withheld))
 	}
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)

@@ -181,7 +181,7 @@ func writeTopicLessons(t *testing.T) string {
 func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
-	const runs = 200
+	const runs, unfinished = 200, 24 // up to 24 runs are in progress at the same time
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons)...).WaitUntilReady(dir)
 	restart := func(stop func(), flags ...string) {
 		t.Helper()
@@ -203,22 +203,22 @@ func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	for i := range runs {
 		startRun(i)
 		switch i {
-		case 70: // 24 runs are unfinished
+		case 70:
 			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 		case 140:
-			asked := int64(i + 1 + 3*(i-24)) // one request for each started run, and three more for each finished run
+			asked := int64(i + 1 + 3*(i-unfinished)) // one request for each started run, and three more for each finished run
 			p.Eventually(fmt.Sprint("stored exchanges: ", asked), func() bool { return harness.Doctor(t, dir).Stored == asked })
 			restart(func() { _ = p.Cmd.Process.Kill() })
 		}
-		if i >= 24 {
-			continueRun(i - 24)
+		if i >= unfinished {
+			continueRun(i - unfinished)
 		}
 	}
-	for i := runs - 24; i < runs; i++ {
+	for i := runs - unfinished; i < runs; i++ {
 		continueRun(i)
 	}
 	rateRuns(t, func(int) string { return p.DataURL }, agents)
-	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // closes all sessions: each is older than 1s
+	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older than 1s, and close
 	checkClosedRuns(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
 		t.Errorf("requests to the model: got headers %q, want no Precept-* header", m.headers)
@@ -373,8 +373,8 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	injected, withheld, shared := map[string]int64{}, map[string]int64{}, 0
 	for i := range agents {
 		a, b := agents[i][0], agents[i][1]
-		drawn := byRun[a.run]
-		if drawn == nil || units[a.run] != 1 {
+		runCoins := byRun[a.run]
+		if runCoins == nil || units[a.run] != 1 {
 			t.Fatalf("run %s: exported as %d units, want 1, because a run counts once", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
@@ -390,26 +390,26 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			}
 		}
 		received := m.runLessons(a.run)
-		if control[a.run] && len(received)+len(drawn.injected)+len(drawn.withheld) > 0 {
-			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, received, drawn)
+		if control[a.run] && len(received)+len(runCoins.injected)+len(runCoins.withheld) > 0 {
+			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, received, runCoins)
 		}
 		for slug := range received {
-			if !drawn.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, but no coin injects it; coins: %v", a.run, slug, drawn)
+			if !runCoins.injected[slug] {
+				t.Errorf("run %s: the model received lesson %s, but no coin injects it; coins: %v", a.run, slug, runCoins)
 			}
 		}
-		for slug := range drawn.injected {
+		for slug := range runCoins.injected {
 			injected[slug]++
 			if !received[slug] {
 				t.Errorf("run %s: lesson %s is exported as injected, but never reached the model", a.run, slug)
 			}
 		}
-		for slug := range drawn.withheld {
+		for slug := range runCoins.withheld {
 			withheld[slug]++
 		}
 	}
 	if shared < 50 {
-		t.Errorf("both agents in a run received the same lesson %d times, want at least 50", shared)
+		t.Errorf("lessons that both agents in a run received: got %d, want at least 50", shared)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
@@ -574,7 +574,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	}
 }
 
-func TestForgetRunRemovesOnlyRunSessions(t *testing.T) {
+func TestForgetKeepsOtherRuns(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)

@@ -9,6 +9,7 @@ import (
 	"precept/test/harness"
 )
 
+// AIP-11 defines the sections in a lesson file.
 func TestNewLessonHasAIP11Sections(t *testing.T) {
 	dir := t.TempDir()
 	harness.MustRun(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",

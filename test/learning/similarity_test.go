@@ -188,9 +188,9 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// precept computes the embedding of the user's words in the background, so the lesson matches in a later turn. Secrets,
-// the client's key and requests with Precept-Learn: off are not sent to the embeddings endpoint.
-func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
+// precept computes the embedding of the user's words in the background. Secrets, the client's key and requests with
+// Precept-Learn: off are not sent to the embeddings endpoint.
+func TestLessonMatchesByEmbeddingsInLaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
 	var mu sync.Mutex

@@ -12,38 +12,38 @@ import (
 
 // A writ is a /lesson command in a reply. precept inserts the answer into the next request. Later requests repeat the
 // earlier messages and answers byte for byte.
-func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
+func TestReplicasAnswerWritOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
 	var replies []string
 	for n := range turns {
 		replies = append(replies, fmt.Sprintf("/lesson cache number %d: Clear cache %d first.", n, n))
 	}
-	up := newScriptedModel(t, true, replies...)
+	model := newScriptedModel(t, streamed, replies...)
 	shared := []string{
-		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
+		"--upstream", model.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
 	}
 	dirs := []string{t.TempDir(), t.TempDir()}
 	servers := []*harness.Process{harness.Start(t, dirs[0], shared...), harness.Start(t, dirs[1], shared...)}
 	a := &harness.Conversation{T: t, Dialect: "chat"}
-	seen := ""
+	previous := ""
 	for n := range turns {
 		a.BaseURL = servers[n%2].DataURL
 		a.User(fmt.Sprint("Go on, ", n))
-		a.Send(true)
+		a.Send(streamed)
 		waitForResults(t, n+1, servers...)
-		got := up.texts(t)
+		got := model.texts(t)
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
 				t.Fatalf("last message in turn %d = %q, want one answer, to the newest command", n, newest)
 			}
-			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
-				t.Fatalf("turn %d messages:\n%s\nwant the previous turn's messages first:\n%s", n, strings.Join(got, "\n"), seen)
+			if !strings.HasPrefix(strings.Join(got, "\n"), previous) {
+				t.Fatalf("turn %d messages:\n%s\nwant the previous turn's messages first:\n%s", n, strings.Join(got, "\n"), previous)
 			}
 		}
-		seen = strings.Join(got, "\n")
+		previous = strings.Join(got, "\n")
 		a.Assistant(replies[n])
 	}
 
@@ -52,8 +52,8 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
-			b.Send(true)
-			if !strings.Contains(up.texts(t)[0], "Clear cache 3 first.") {
+			b.Send(streamed)
+			if !strings.Contains(model.texts(t)[0], "Clear cache 3 first.") {
 				return false
 			}
 		}
@@ -71,7 +71,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Cache number 3 is stale again.")
-			b.Send(true)
+			b.Send(streamed)
 		}
 	}
 	harness.Eventually(t, "equal hit counts, at least 22, at both servers", func() bool {
@@ -82,8 +82,8 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	for _, s := range servers {
 		s.Stop()
 	}
-	again := harness.Start(t, t.TempDir(), shared...)
-	if n := hitCount(again.DataURL); n != before {
+	restarted := harness.Start(t, t.TempDir(), shared...)
+	if n := hitCount(restarted.DataURL); n != before {
 		t.Errorf("hit count after a restart: got %d, want %d", n, before)
 	}
 }
