@@ -78,8 +78,12 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.checkSessions(through)
 	through.ask(loopTask, false)
 	r.checkNewSession(through)
-	// Each of the two conversations has one loop, unless the agent calls no tools.
-	r.checkCounts("counts", counters(t, proxied), 2, map[bool]int{false: 2}[a.editsWithoutTools])
+	const conversations = 2
+	loops := conversations // one loop in each
+	if a.editsWithoutTools {
+		loops = 0
+	}
+	r.checkCounts("counts", counters(t, proxied), conversations, loops)
 
 	directFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
 	directFaulty.ask(loopTask, false)
@@ -91,7 +95,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	if a.dropsFailedTurn {
 		seen["precept_sessions_total"]--
 	}
-	r.checkCounts("counts", seen, 1, 0)
+	r.checkCounts("counts", seen, 1, 0) // one conversation without a loop
 	if a.inProcess || a.cannotResume {
 		r.notApplicable("restart")
 		r.notApplicable("interrupt")
@@ -113,10 +117,10 @@ func (r *row) measure(t *testing.T, a *agent) {
 
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, RefuseLessons: true}))
-	p := tr.startPrecept(t)
-	tr.ask(loopTask, false)
-	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
+	agentRun := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, RefuseLessons: true}))
+	p := agentRun.startPrecept(t)
+	agentRun.ask(loopTask, false)
+	r.checkRefused(agentRun, counters(t, p)["precept_injection_rejected_total"])
 }
 
 // measureParallel runs two agents in parallel. A second lesson matches the tool error that both agents get.
@@ -136,13 +140,13 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", FirstRequest: 2, Times: 1, Hang: true}))
-	tr.startPrecept(t)
-	tr.interrupt = tr.model.Hung
-	tr.ask(loopTask, false)
+	agentRun := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", FirstRequest: 2, Times: 1, Hang: true}))
+	agentRun.startPrecept(t)
+	agentRun.interrupt = agentRun.model.Hung
+	agentRun.ask(loopTask, false)
 	agentEnded := time.Now()
-	tr.ask(followUp, true)
-	r.checkInterrupt(tr, agentEnded)
+	agentRun.ask(followUp, true)
+	r.checkInterrupt(agentRun, agentEnded)
 }
 
 // measureCompaction makes an agent shorten the history: the model reports a long prompt as usage, or refuses a request
@@ -167,13 +171,12 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 // sandboxedAgent is an agent with a private home and project. The tap records the requests and forwards them to
 // precept, or in a direct run to the model.
 type sandboxedAgent struct {
-	t     *testing.T
-	agent *agent
-	box   *sandbox
-	model *harness.Model
-	tap   *tap
-	// A value makes ask send ^C to the agent.
-	interrupt     <-chan struct{}
+	t             *testing.T
+	agent         *agent
+	box           *sandbox
+	model         *harness.Model
+	tap           *tap
+	interrupt     <-chan struct{} // a value makes ask send ^C to the agent
 	exitCodes     []int
 	outputs       []string
 	requestsAtEnd []int // requests that had reached the model when each call ended
@@ -182,11 +185,11 @@ type sandboxedAgent struct {
 // newSandboxedAgent returns an agent that sends requests directly to the model until startPrecept is called.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
-	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
-	tr.box, m.FormatCommand = newSandbox(t, tr.tap.URL), a.formatReply
-	a.prepare(tr.box)
-	t.Cleanup(tr.saveRecords)
-	return tr
+	s := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
+	s.box, m.FormatCommand = newSandbox(t, s.tap.URL), a.formatReply
+	a.prepare(s.box)
+	t.Cleanup(s.saveRecords)
+	return s
 }
 
 func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
@@ -255,14 +258,17 @@ func (s *sandboxedAgent) saveRecords() {
 	}
 	var b bytes.Buffer
 	for i, a := range s.requests() {
-		s := s.tap.agentRequest(&a)
-		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.IsMain, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
+		sent := s.tap.agentRequest(&a)
+		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.IsMain, a.Step, a.Fault != nil, sent.session, sent.status, sent.body, a.Raw)
 	}
 	fmt.Fprintf(&b, "OTHERS %q\n", s.model.OtherRequests())
 	for i, out := range s.outputs {
 		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, s.exitCodes[i], out)
 	}
-	mode := map[bool]string{true: "direct", false: "through"}[s.tap.currentTarget().String() == s.model.URL]
+	mode := "through"
+	if s.tap.currentTarget().String() == s.model.URL {
+		mode = "direct"
+	}
 	name := fmt.Sprintf("%s-%s-%d-%s.txt", s.agent.name, mode, len(s.model.Faults), s.tap.name)
 	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
 		s.t.Log(err)

@@ -43,7 +43,7 @@ func newSandbox(t *testing.T, base string) *sandbox {
 		b.limit = d
 	}
 	b.env = []string{
-		"PATH=" + b.path("node22", "node/bin") + ":" + os.Getenv("PATH"), "HOME=" + b.home, "WORK=" + b.work,
+		"PATH=" + b.modulePath("node22", "node/bin") + ":" + os.Getenv("PATH"), "HOME=" + b.home, "WORK=" + b.work,
 		"XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_DATA_HOME=" + b.home + "/.local/share",
 		"XDG_STATE_HOME=" + b.home + "/.local/state", "XDG_CACHE_HOME=" + b.home + "/.cache",
 		"NO_PROXY=127.0.0.1,localhost", "CI=1", "TERM=dumb", "NO_COLOR=1", "DO_NOT_TRACK=1", "LANG=C.UTF-8",
@@ -66,7 +66,8 @@ func agentsHome(t *testing.T) string {
 	return dir
 }
 
-func (s *sandbox) path(folder, rest string) string {
+// modulePath returns a path in the node_modules of an installed agent.
+func (s *sandbox) modulePath(folder, rest string) string {
 	return filepath.Join(s.programs, folder, "node_modules", rest)
 }
 

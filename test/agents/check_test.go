@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // task lesson
-	errorSlug = "read-the-message"   // tool error lesson
+	taskSlug  = "[check-the-target]" // in the block of the lesson about the task
+	errorSlug = "read-the-message"   // lesson about the tool error errorText
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
@@ -54,12 +54,12 @@ func (s *sandboxedAgent) sentItems(a *harness.ModelRequest) []any {
 }
 
 // checkLists checks that each request repeats the previous request's list, unless the agent changed it.
-func (r *row) checkLists(tr *sandboxedAgent) {
-	if tr.agent.sendsDeltas {
+func (r *row) checkLists(agentRun *sandboxedAgent) {
+	if agentRun.agent.sendsDeltas {
 		r.notApplicable("prefix")
 		return
 	}
-	mains := tr.mainRequests()
+	mains := agentRun.mainRequests()
 	var problems []string
 	stable := 0
 	for i := 1; i < len(mains); i++ {
@@ -67,24 +67,27 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 		switch {
 		case beginsWith(before.Items(), after.Items()):
 			stable++
-		case beginsWith(tr.sentItems(before), tr.sentItems(after)):
+		case beginsWith(agentRun.sentItems(before), agentRun.sentItems(after)):
 			problems = append(problems, fmt.Sprintf("request %d does not begin with request %d's list, although the agent's request does", i, i-1))
 		}
 	}
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), problems...)
 }
 
-func (r *row) checkBlocks(tr *sandboxedAgent) {
-	mains := tr.mainRequests()
+func (r *row) checkBlocks(agentRun *sandboxedAgent) {
+	mains := agentRun.mainRequests()
 	var lesson, loop, altered []string
 	warning, lessons, loops := "", 0, 0
 	for i := range mains {
 		m := &mains[i]
 		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
-		if !tr.agent.sendsDeltas {
+		if !agentRun.agent.sendsDeltas {
 			lesson = append(lesson, problemUnless(n == 1, "request %d has %d lessons, want 1", i, n))
-			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.editsWithoutTools]
+			want := 0
+			if i >= 2 && !agentRun.agent.editsWithoutTools {
+				want = 1
+			}
 			loop = append(loop, problemUnless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
@@ -92,9 +95,9 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 			loop = append(loop, problemUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as in earlier requests", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, problemUnless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
+		altered = append(altered, problemUnless(equalWithoutBlocks(m.Raw, string(agentRun.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, agentRun.tap.agentRequest(m).body, m.Raw))
 	}
-	if tr.agent.sendsDeltas {
+	if agentRun.agent.sendsDeltas {
 		lesson = append(lesson, problemUnless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
 		loop = append(loop, problemUnless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
 	}
@@ -124,15 +127,15 @@ func equalWithoutBlocks(got, sent string) bool {
 	}
 }
 
-func (r *row) checkSideRequests(tr *sandboxedAgent) {
+func (r *row) checkSideRequests(agentRun *sandboxedAgent) {
 	n := 0
 	var problems []string
-	for _, a := range tr.requests() {
+	for _, a := range agentRun.requests() {
 		if a.IsMain {
 			continue
 		}
 		n++
-		problems = append(problems, problemUnless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
+		problems = append(problems, problemUnless(a.Raw == string(agentRun.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", agentRun.tap.agentRequest(&a).body, a.Raw))
 	}
 	if n == 0 {
 		r.notApplicable("side")
@@ -141,72 +144,72 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(problems...)...)
 }
 
-func (r *row) checkSessions(tr *sandboxedAgent) {
+func (r *row) checkSessions(agentRun *sandboxedAgent) {
 	var names []string
-	for _, m := range tr.mainRequests() {
-		names = append(names, tr.tap.agentRequest(&m).session)
+	for _, m := range agentRun.mainRequests() {
+		names = append(names, agentRun.tap.agentRequest(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
 	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "request sessions: got %q, want one session", names))...)
 }
 
-func (r *row) checkNewSession(tr *sandboxedAgent) {
-	calls := tr.requestsByCall()
+func (r *row) checkNewSession(agentRun *sandboxedAgent) {
+	calls := agentRun.requestsByCall()
 	if len(calls[0]) == 0 {
 		return // the column "requests" reports the missing request
 	}
-	old, now := tr.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
+	old, now := agentRun.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
 	problems := []string{problemUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
 	lessons := 0
 	for i := range now {
-		s := tr.tap.agentRequest(&now[i]).session
+		s := agentRun.tap.agentRequest(&now[i]).session
 		problems = append(problems,
 			problemUnless(s != old, "request %d belongs to the first conversation's session", i),
-			problemUnless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
+			problemUnless(s == agentRun.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, agentRun.tap.agentRequest(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
-		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == 1, "request %d has %d lessons, want 1", i, n))
+		problems = append(problems, problemUnless(agentRun.agent.sendsDeltas || n == 1, "request %d has %d lessons, want 1", i, n))
 	}
 	problems = append(problems, problemUnless(lessons > 0, "no request has a lesson"))
 	r.set("new", "", nonEmpty(problems...)...)
 }
 
 // checkRestart checks the second call, in which the agent resumes the conversation after precept restarts.
-func (r *row) checkRestart(tr *sandboxedAgent) {
-	calls := tr.requestsByCall()
+func (r *row) checkRestart(agentRun *sandboxedAgent) {
+	calls := agentRun.requestsByCall()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
 		r.set("restart", "", fmt.Sprintf("%v main requests", requestCounts(calls)))
 		return
 	}
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
 	r.set("restart", "", nonEmpty(
-		problemUnless(tr.exitCodes[1] == 0, "exit %d: %s", tr.exitCodes[1], tr.outputs[1]),
-		problemUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
+		problemUnless(agentRun.exitCodes[1] == 0, "exit %d: %s", agentRun.exitCodes[1], agentRun.outputs[1]),
+		problemUnless(agentRun.tap.agentRequest(&before).session == agentRun.tap.agentRequest(&after).session, "session %q before the restart, %q after it", agentRun.tap.agentRequest(&before).session, agentRun.tap.agentRequest(&after).session),
 		problemUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		problemUnless(!beginsWith(tr.sentItems(&before), tr.sentItems(&after)) || beginsWith(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		problemUnless(!beginsWith(agentRun.sentItems(&before), agentRun.sentItems(&after)) || beginsWith(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	var problems []string
 	sessions := map[string]int{}
-	for i, tr := range runs {
-		var x row
-		x.checkLists(tr)
-		x.checkBlocks(tr)
+	for i, agentRun := range runs {
+		var checks row
+		checks.checkLists(agentRun)
+		checks.checkBlocks(agentRun)
 		for _, c := range []string{"prefix", "lesson", "loop", "bytes"} {
-			if f := x.cells[c].problem; f != "" {
+			if f := checks.cells[c].problem; f != "" {
 				problems = append(problems, fmt.Sprintf("agent %d: %s: %s", i, c, f))
 			}
 		}
-		mains := tr.mainRequests()
+		mains := agentRun.mainRequests()
 		if len(mains) == 0 {
 			problems = append(problems, fmt.Sprintf("agent %d: no main request", i))
 			continue
 		}
-		last := tr.tap.agentRequest(&mains[len(mains)-1]).session
+		last := agentRun.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
 		for k := 1; k < len(mains); k++ { // the agents' first requests can be equal and share a session, so the check begins with the second
-			s := tr.tap.agentRequest(&mains[k]).session
+			s := agentRun.tap.agentRequest(&mains[k]).session
 			problems = append(problems, problemUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
@@ -214,51 +217,54 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	r.set("parallel", "", nonEmpty(problems...)...)
 }
 
-func (r *row) checkErrorLesson(tr *sandboxedAgent) {
-	if tr.agent.editsWithoutTools {
+func (r *row) checkErrorLesson(agentRun *sandboxedAgent) {
+	if agentRun.agent.editsWithoutTools {
 		r.notApplicable("error")
 		r.notApplicable("loop")
 		return
 	}
 	var problems []string
-	mains := tr.mainRequests()
-	slug, total, shown := "["+errorSlug+"]", 0, false
+	mains := agentRun.mainRequests()
+	block, total, shown := "["+errorSlug+"]", 0, false
 	for i := range mains {
-		n := strings.Count(mains[i].Raw, slug)
+		n := strings.Count(mains[i].Raw, block)
 		total += n
 		// qwen sometimes loses a command's output, so the test looks for the error text in the agent's request.
-		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
-		want := map[bool]int{true: 1}[shown]
-		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))
+		shown = shown || strings.Contains(string(agentRun.tap.agentRequest(&mains[i]).body), errorText)
+		want := 0
+		if shown {
+			want = 1
+		}
+		problems = append(problems, problemUnless(agentRun.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
-	problems = append(problems, problemUnless(total > 0, "no request has the lesson"), problemUnless(!tr.agent.sendsDeltas || total == 1, "all requests have the lesson %d times, want once", total))
+	problems = append(problems, problemUnless(total > 0, "no request has the lesson"), problemUnless(!agentRun.agent.sendsDeltas || total == 1, "all requests have the lesson %d times, want once", total))
 	r.set("error", "", nonEmpty(problems...)...)
 }
 
-func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
+func (r *row) checkInterrupt(agentRun *sandboxedAgent, agentEnded time.Time) {
 	var problems []string
 	select {
-	case disconnected := <-tr.model.Disconnected:
+	case disconnected := <-agentRun.model.Disconnected:
 		problems = append(problems, problemUnless(disconnected.Sub(agentEnded) < time.Second, "model noticed the disconnect %s after the agent ended, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
 		problems = append(problems, "the model noticed no disconnect within 5s")
 	}
-	calls := tr.requestsByCall()
+	calls := agentRun.requestsByCall()
 	if len(calls) < 2 || len(calls[1]) == 0 {
-		r.set("interrupt", "", append(problems, fmt.Sprintf("%v main requests: %s", requestCounts(calls), tr.outputs))...)
+		r.set("interrupt", "", append(problems, fmt.Sprintf("%v main requests: %s", requestCounts(calls), agentRun.outputs))...)
 		return
 	}
-	if first := calls[1][0]; !strings.Contains(string(tr.tap.agentRequest(&first).body), loopTask) {
+	if first := calls[1][0]; !strings.Contains(string(agentRun.tap.agentRequest(&first).body), loopTask) {
 		r.set("interrupt", "forgets", problems...) // the agent did not keep the interrupted conversation
 		return
 	}
-	var x row
-	x.checkLists(tr)
-	x.checkBlocks(tr)
-	x.checkSessions(tr)
-	problems = append(problems, problemUnless(tr.exitCodes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.exitCodes[1], tr.outputs[1]))
+	var checks row
+	checks.checkLists(agentRun)
+	checks.checkBlocks(agentRun)
+	checks.checkSessions(agentRun)
+	problems = append(problems, problemUnless(agentRun.exitCodes[1] == 0, "the resumed conversation ends with exit code %d: %s", agentRun.exitCodes[1], agentRun.outputs[1]))
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
-		problems = append(problems, x.cells[c].problem)
+		problems = append(problems, checks.cells[c].problem)
 	}
 	r.set("interrupt", "", nonEmpty(problems...)...)
 }
@@ -268,15 +274,15 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 		r.notApplicable("compact")
 		return
 	}
-	var x row
-	x.checkSideRequests(through)
-	x.checkSessions(through)
-	x.checkLists(through)
+	var checks row
+	checks.checkSideRequests(through)
+	checks.checkSessions(through)
+	checks.checkLists(through)
 	d, p := requestCounts(direct.requestsByCall()), requestCounts(through.requestsByCall())
 	problems := []string{
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "exit %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
 		problemUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		x.cells["side"].problem, x.cells["session"].problem, x.cells["prefix"].problem,
+		checks.cells["side"].problem, checks.cells["session"].problem, checks.cells["prefix"].problem,
 	}
 	for i, m := range through.mainRequests() {
 		n := strings.Count(m.Raw, taskSlug)
@@ -287,17 +293,17 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	r.set("compact", "", nonEmpty(problems...)...)
 }
 
-func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
-	mains := tr.mainRequests()
+func (r *row) checkRefused(agentRun *sandboxedAgent, counted int) {
+	mains := agentRun.mainRequests()
 	withBlocks := 0
 	for i := range mains {
 		if strings.Contains(mains[i].Raw, harness.LessonLabel) || strings.Contains(mains[i].Raw, loopLabel) {
 			withBlocks++
 		}
 	}
-	seen := tr.tap.countAnswers("POST", 400)
+	seen := agentRun.tap.countAnswers("POST", 400)
 	r.set("refused", "", nonEmpty(
-		problemUnless(slices.Max(tr.exitCodes) == 0, "exit %v: %s", tr.exitCodes, tr.outputs),
+		problemUnless(slices.Max(agentRun.exitCodes) == 0, "exit %v: %s", agentRun.exitCodes, agentRun.outputs),
 		problemUnless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
 		problemUnless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
 		problemUnless(seen == 0, "refusals received by the agent: got %d, want 0", seen),

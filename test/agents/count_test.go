@@ -10,9 +10,9 @@ import (
 )
 
 // counters returns precept's metrics by name, each summed over all labels.
-func counters(t *testing.T, r *harness.Process) map[string]int {
+func counters(t *testing.T, p *harness.Process) map[string]int {
 	t.Helper()
-	status, text := harness.Get(t, r.AdminURL+"/metrics", "e2e-token")
+	status, text := harness.Get(t, p.AdminURL+"/metrics", "e2e-token")
 	if status != http.StatusOK {
 		t.Errorf("/metrics: got status %d, body %s, want 200", status, text)
 	}

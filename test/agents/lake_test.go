@@ -20,6 +20,7 @@ import (
 	"precept/test/harness"
 )
 
+// sqlRecipe returns the SQL after a heading in docs/SAMPLES.md.
 func sqlRecipe(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SAMPLES.md")
@@ -45,7 +46,7 @@ func runPython(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func importConversations(t *testing.T, store []string, tenant string, n int) {
+func importConversations(t *testing.T, storeFlags []string, tenant string, n int) {
 	t.Helper()
 	var lines strings.Builder
 	for i := range n {
@@ -61,33 +62,34 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
+	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, storeFlags...)...)
 }
 
 const countProgram = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
+// A lake is a directory or a bucket with exported samples in Parquet files.
+func TestDuckDBAndPandasReadLake(t *testing.T) {
 	installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
 	for name, url := range map[string]string{"embedded": "", "redis": server.URL()} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store := []string{"--data-dir", filepath.Join(dir, "data")}
+			storeFlags := []string{"--data-dir", filepath.Join(dir, "data")}
 			if url != "" {
-				store = append(store, "--store-url", url)
+				storeFlags = append(storeFlags, "--store-url", url)
 			}
-			export := append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", filepath.Join(dir, "lake")}, store...)
+			export := append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", filepath.Join(dir, "lake")}, storeFlags...)
 			for _, tenant := range []string{"default", "a/b ü"} {
-				importConversations(t, store, tenant, 4)
+				importConversations(t, storeFlags, tenant, 4)
 				harness.MustRun(t, export...)
 				harness.MustRun(t, export...)
 			}
 			if got, want := runPython(t, dir, countProgram), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
 				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
 			}
-			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
-			runPython(t, dir, run, sqlRecipe(t, "**Fine-tuning.**"))
+			executeSQL := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
+			runPython(t, dir, executeSQL, sqlRecipe(t, "**Fine-tuning.**"))
 			lines, err := os.ReadFile(filepath.Join(dir, "chat.jsonl"))
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +104,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Errorf("chat.jsonl: got %d lines, the first %v, want 4 lines with two messages, the second \"answer\"", n, first)
 			}
 			for range 2 { // a repeated recipe must add no rows
-				runPython(t, dir, run, sqlRecipe(t, "**Warehouse.**"))
+				runPython(t, dir, executeSQL, sqlRecipe(t, "**Warehouse.**"))
 			}
 			if got := runPython(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
 				t.Errorf("rows and samples in the warehouse: got %s, want (8, 8)", got)
@@ -154,10 +156,10 @@ for prefix in sys.argv[2:]:
 func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	endpoint := startS3(t)
 	dir := t.TempDir()
-	store := []string{"--data-dir", filepath.Join(dir, "data")}
-	importConversations(t, store, "default", 3)
-	export := func(output string, storeFlags ...string) []string {
-		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, storeFlags...)
+	storeFlags := []string{"--data-dir", filepath.Join(dir, "data")}
+	importConversations(t, storeFlags, "default", 3)
+	export := func(output string, flags ...string) []string {
+		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, flags...)
 	}
 	checkRefused := func(want string, args []string) {
 		t.Helper()
@@ -165,9 +167,9 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 			t.Errorf("export: got exit code %d, standard error %q, want 1 and %q", code, stderr, want)
 		}
 	}
-	checkRefused("create the bucket, or correct --output", export("s3://none/lake", store...))
+	checkRefused("create the bucket, or correct --output", export("s3://none/lake", storeFlags...))
 	for range 2 {
-		harness.MustRun(t, export("s3://bucket/lake", store...)...)
+		harness.MustRun(t, export("s3://bucket/lake", storeFlags...)...)
 	}
 	other := []string{"--data-dir", filepath.Join(dir, "other")}
 	importConversations(t, other, "default", 3)
@@ -177,7 +179,7 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	}
 }
 
-// While an export's write is delayed, a second process exports the same store. The delayed process must fail.
+// While one write of an export is delayed, a second process exports the same store. The delayed process must fail.
 func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)
@@ -185,14 +187,14 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	store := []string{"--store-url", filepath.Join(dir, "store.db")}
-	importConversations(t, append(store, "--data-dir", filepath.Join(dir, "0")), "default", 2)
-	importConversations(t, append(store, "--data-dir", filepath.Join(dir, "0")), "Acme", 2)
+	storeFlags := []string{"--store-url", filepath.Join(dir, "store.db")}
+	importConversations(t, append(storeFlags, "--data-dir", filepath.Join(dir, "0")), "default", 2)
+	importConversations(t, append(storeFlags, "--data-dir", filepath.Join(dir, "0")), "Acme", 2)
 	var prefixes []string
 	for writes := int64(1); ; writes++ {
 		prefix := fmt.Sprint("delayed-", writes)
 		export := func(endpoint, dataDir string) (stderr string, code int) {
-			_, stderr, code = harness.RunCommand(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, dataDir), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
+			_, stderr, code = harness.RunCommand(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, dataDir), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, storeFlags...)...)
 			return stderr, code
 		}
 		var writesLeft atomic.Int64

@@ -21,7 +21,7 @@ type agent struct {
 	compactsOnOverflow bool                              // shortens the history when the API refuses a request as too long
 	triesWebSocket     bool
 	dropsFailedTurn    bool   // the turn after a failed turn is a new conversation
-	rulesFile          string // rulesFile file name; "" if none
+	rulesFile          string // name of the rules file, such as CLAUDE.md; "" if none
 	sendsDeltas        bool   // the provider keeps the history
 }
 
@@ -48,7 +48,7 @@ func openCode(wire, provider string) agent {
 				"models": {"mock-model": {"name": "mock-model", "tool_call": true, "limit": {"context": 128000, "output": 8000}}}}}}`, provider, b.base+"/v1"))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("opencode", ".bin/opencode"), "run", "--auto", "-m", "mine/mock-model", "--format", "json"}
+			argv := []string{b.modulePath("opencode", ".bin/opencode"), "run", "--auto", "-m", "mine/mock-model", "--format", "json"}
 			if resume {
 				argv = append(argv, "-c")
 			}
@@ -66,7 +66,7 @@ func qwen() agent {
 				"general": {"enableAutoUpdate": false}, "security": {"auth": {"selectedType": "openai"}}}`)
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("qwen", ".bin/qwen"), "--yolo", "--auth-type", "openai"}
+			argv := []string{b.modulePath("qwen", ".bin/qwen"), "--yolo", "--auth-type", "openai"}
 			if resume {
 				argv = append(argv, "--continue")
 			}
@@ -85,7 +85,7 @@ func pi(wire, api, suffix string) agent {
 				"models": [{"id": "mock-model", "contextWindow": 128000, "maxTokens": 8000}]}}}`, b.base+suffix, api))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("pi", ".bin/pi"), "--provider", "mine", "--model", "mock-model"}
+			argv := []string{b.modulePath("pi", ".bin/pi"), "--provider", "mine", "--model", "mock-model"}
 			if resume {
 				argv = append(argv, "-c")
 			}
@@ -113,7 +113,7 @@ func codex(mode string) agent {
 			b.writeFile(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}
+			argv := []string{b.modulePath("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}
 			if resume {
 				argv = append(argv, "resume", "--last")
 			}
@@ -130,7 +130,7 @@ func claude() agent {
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("claude", ".bin/claude"), "-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"}
+			argv := []string{b.modulePath("claude", ".bin/claude"), "-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"}
 			if resume {
 				argv = append(argv, "--continue")
 			}
@@ -146,7 +146,7 @@ func programs() []agent {
 		return agent{
 			name: name, inProcess: true, sendsDeltas: delta,
 			prepare: func(b *sandbox) {
-				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.path(folder, ""),
+				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.modulePath(folder, ""),
 					"OPENAI_BASE_URL="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
 				for _, e := range env {
 					b.env = append(b.env, strings.Replace(e, "=URL", "="+b.base, 1))
@@ -157,7 +157,7 @@ func programs() []agent {
 				if err != nil {
 					b.t.Fatal(err)
 				}
-				program := b.path("node22", "node/bin/node")
+				program := b.modulePath("node22", "node/bin/node")
 				if filepath.Ext(file) == ".py" {
 					program = installedProgram(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
 				}

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-const crowdSize = 50 // agents that run at the same time
+const crowdSize = 50 // number of agents that run at the same time
 
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
@@ -33,20 +33,20 @@ func (a *agent) runLoad(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
 	m.Gather(crowdSize)
-	tr := newSandboxedAgent(t, a, m)
+	agentRun := newSandboxedAgent(t, a, m)
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
-	tr.tap.redirect(t, p.DataURL)
-	argv := a.ask(tr.box, loopTask, false)
+	agentRun.tap.redirect(t, p.DataURL)
+	argv := a.ask(agentRun.box, loopTask, false)
 	scriptPath, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowdSize)), 4*tr.box.limit
-	code, out := tr.box.call(slices.Insert(argv, 1, scriptPath), nil)
+	agentRun.box.env, agentRun.box.limit = append(agentRun.box.env, "LOAD="+strconv.Itoa(crowdSize)), 4*agentRun.box.limit
+	code, out := agentRun.box.call(slices.Insert(argv, 1, scriptPath), nil)
 	if code != 0 {
-		t.Fatalf("agent crowd: got exit code %d, output %s, want 0", code, out)
+		t.Fatalf("%d agents at the same time: got exit code %d, output %s, want 0", crowdSize, code, out)
 	}
-	names, seen := tr.crowdSessions(t)
+	names, seen := agentRun.crowdSessions(t)
 	got := counters(t, p)
 	for name, want := range map[string]int{
 		"precept_sessions_total": crowdSize, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
@@ -56,7 +56,7 @@ func (a *agent) runLoad(t *testing.T) {
 			t.Errorf("%s = %d, want %d", name, got[name], want)
 		}
 	}
-	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may take longer than limits.lookup_timeout
+	if n := got["precept_fail_open_total"]; n > 0 { // so many programs can delay a look-up beyond limits.lookup_timeout
 		t.Logf("%d steps failed open", n)
 	}
 	rewardSessions(t, p, names)
@@ -70,7 +70,8 @@ type insertions struct{ blocks, loops int }
 // requests. The model's first answer identifies an agent: all requests with this answer must be in one session.
 func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
-	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
+	sessions, loops := map[string]bool{}, map[string]bool{}
+	owner, first := map[string]string{}, map[string]int{} // session by mark in the first answer; first requests by session
 	for _, r := range s.mainRequests() {
 		name := s.tap.agentRequest(&r).session
 		firstStep := strings.Index(r.Raw, "step_0_")
@@ -83,7 +84,7 @@ func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen inser
 		if strings.Contains(r.Raw, loopLabel) {
 			loops[name] = true
 		}
-		lessons[name] = true
+		sessions[name] = true
 		if firstStep < 0 {
 			first[name]++
 			continue
@@ -104,19 +105,23 @@ func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen inser
 	if n := len(slices.Compact(slices.Clone(names))); n != crowdSize || len(owner) != crowdSize || len(first) != crowdSize {
 		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowdSize)
 	}
-	if want := map[bool]int{false: crowdSize}[s.agent.editsWithoutTools]; len(loops) != want {
+	want := crowdSize
+	if s.agent.editsWithoutTools {
+		want = 0
+	}
+	if len(loops) != want {
 		t.Errorf("sessions with a loop warning: got %d, want %d", len(loops), want)
 	}
-	return names, insertions{blocks: len(lessons) + len(loops), loops: len(loops)}
+	return names, insertions{blocks: len(sessions) + len(loops), loops: len(loops)}
 }
 
-func rewardSessions(t *testing.T, r *harness.Process, names []string) {
+func rewardSessions(t *testing.T, p *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {
-		status, body := harness.Post(t, r.DataURL+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
+		status, body := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
 		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
 			t.Fatalf("feedback on %s: got status %d, body %s, want 202 and joined", name, status, body)
 		}
 	}
-	waitForReport(t, r, "", len(names))
+	waitForReport(t, p, "", len(names))
 }

@@ -20,10 +20,10 @@ func cline() agent {
 		name: "cline", rulesFile: ".clinerules/crew.md", cannotResume: true, compactsOnOverflow: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
-			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
+			b.call([]string{b.modulePath("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
 		},
 		ask: func(b *sandbox, text string, _ bool) []string {
-			return []string{b.path("cline", ".bin/cline"), "--json", text}
+			return []string{b.modulePath("cline", ".bin/cline"), "--json", text}
 		},
 	}
 }
@@ -36,7 +36,7 @@ func copilot(wire, suffix string, env ...string) agent {
 				"COPILOT_MODEL=mock-model", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")...)
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("copilot", ".bin/copilot"), "--allow-all-tools"}
+			argv := []string{b.modulePath("copilot", ".bin/copilot"), "--allow-all-tools"}
 			if resume {
 				argv = append(argv, "--continue")
 			}
@@ -53,7 +53,7 @@ func continueCLI() agent {
 			b.writeFile(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
-			argv := []string{b.path("continue", ".bin/cn"), "--config", filepath.Join(b.home, ".continue/config.yaml"), "--auto"}
+			argv := []string{b.modulePath("continue", ".bin/cn"), "--config", filepath.Join(b.home, ".continue/config.yaml"), "--auto"}
 			if resume {
 				argv = append(argv, "--resume")
 			}

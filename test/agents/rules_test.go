@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	lostSection = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
+	cutSection  = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
 	keptSection = "## Tests of the crew\n\n1. Run the whole suite.\n2. Say which test fails.\n\n"
-	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
+	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + cutSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent with a rules file. precept always cuts lostSection and never cuts keptSection, so each
-// main request must be the agent's request without lostSection.
+// measureRules runs an agent with a rules file. precept always cuts cutSection and never cuts keptSection, so each
+// main request must be the agent's request without cutSection.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rulesFile == "" {
@@ -49,12 +49,12 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		problemUnless(fmt.Sprint(direct.exitCodes) == fmt.Sprint(through.exitCodes), "exit codes %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs))
 	for i, m := range through.requests() {
 		sent := string(through.tap.agentRequest(&m).body)
-		want, places := withoutSection(sent, lostSection)
+		want, places := withoutSection(sent, cutSection)
 		before, _, _ := strings.Cut(sent, "# Crew rules")
-		if preamble == "" && m.IsMain && places > 0 { // a side request may come first
+		if preamble == "" && m.IsMain && places > 0 { // a side request can come first
 			preamble = before[max(0, len(before)-200):]
 		}
-		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request may also have the rules file
+		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request can contain the rules file, too
 			want = sent
 		} else {
 			kept = append(kept, problemUnless(places == 1, "request %d has the section %d times", i, places),

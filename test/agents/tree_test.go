@@ -84,17 +84,14 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return up
 }
 
-// Fifty conversations begin with the same message at the same time, and then branch as agents with tree search do. Each
-// conversation must be one session.
-func TestFiftyTreesAreFiftySessions(t *testing.T) {
+// Fifty conversations begin with the same message at the same time, and then branch as agents with tree search do.
+func TestBranchingConversationIsOneSession(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
-		// One request asks for three choices, and the conversation continues with one of these.
-		"one of three choices": func(c *branchingChat, i, _ int) {
+		"one request with three choices": func(c *branchingChat, i, _ int) {
 			choices := c.ask(c.list, harness.Object{"n": 3})
 			c.list = withAnswer(c.list, choices[i%len(choices)], "ok")
 		},
-		// Three equal requests are sent together, and the conversation continues with one of the answers.
-		"one of three answers": func(c *branchingChat, i, turn int) {
+		"three equal requests at once": func(c *branchingChat, i, turn int) {
 			if turn == 0 {
 				c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")
 				return
@@ -107,7 +104,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			wg.Wait()
 			c.list = withAnswer(c.list, answers[i%3], "ok")
 		},
-		"two branches": func(c *branchingChat, _, turn int) {
+		"two branches in use": func(c *branchingChat, _, turn int) {
 			answer := c.ask(c.list, nil)[0]
 			if turn == 1 {
 				other := withAnswer(c.list, answer, "the other way")
@@ -117,8 +114,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			}
 			c.list = withAnswer(c.list, answer, "ok")
 		},
-		"forked by the user": func(c *branchingChat, i, turn int) {
-			if turn == 2 { // continues after the first answer with a different message
+		"fork with a different user message": func(c *branchingChat, i, turn int) {
+			if turn == 2 { // drops the messages after the first answer
 				c.list = append(c.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
 			c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")

@@ -52,9 +52,9 @@ const upstreamURL = "https://api.openai.com/v1"
 // interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
 func interpolate(t *testing.T, text string) string {
 	t.Helper()
-	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
-		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, as explained at the top of the file", form)
+	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(variable string) string {
+		if !strings.Contains(variable, "${OPENAI_BASE_URL:") {
+			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, as explained at the top of the file", variable)
 		}
 		return upstreamURL
 	})
@@ -147,13 +147,13 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 	for name, s := range c.Services {
 		for _, dependency := range s.DependsOn {
 			if _, ok := c.Services[dependency]; !ok {
-				t.Errorf("%s depends on %s, not a service", name, dependency)
+				t.Errorf("%s depends on %s, which is not a service", name, dependency)
 			}
 		}
 		for _, v := range s.Volumes {
 			source, _, _ := strings.Cut(v, ":")
 			if _, named := c.Volumes[source]; !named && !pathExists(filepath.Join(repo, "deploy", source)) {
-				t.Errorf("%s mounts %s, neither a volume nor a file in deploy", name, source)
+				t.Errorf("%s mounts %s, which is neither a volume nor a file in deploy", name, source)
 			}
 		}
 		for _, p := range s.Ports {
@@ -166,10 +166,10 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 		}
 		env := preceptEnv(t, s, secrets)
 		checkVariables(t, "compose.yaml", env)
-		e := readEffectiveConfig(t, env, "serve")
-		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+" max_fails=0;")
-		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
-			t.Errorf(`%s: got configuration %+v, want lessons in Redis, data in /data, a JSON log and host %q`, name, e, name)
+		config := readEffectiveConfig(t, env, "serve")
+		targets, upstreams = append(targets, name+":"+port(t, config.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, config.Listen)+" max_fails=0;")
+		if config.Lessons != "redis://" || config.DataDir != "/data" || config.Log.Format != "json" || !slices.Contains(config.Admin.Hosts, name) {
+			t.Errorf(`%s: got configuration %+v, want lessons in Redis, data in /data, a JSON log and host %q`, name, config, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= maxStopDuration {
 			t.Errorf("%s: got stop_grace_period %s, want more than %s", name, s.StopGrace, maxStopDuration)

@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field; the API server might
-// ignore it.
+// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field, which the API server
+// might ignore.
 type (
 	kubeMeta struct {
 		Name   string
@@ -216,7 +216,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	for _, e := range k.container().Env {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
-				t.Errorf("%s refers to secret %s/%s, not defined in secret.example.yaml", e.Name, ref.Name, ref.Key)
+				t.Errorf("%s refers to secret %s/%s, which secret.example.yaml does not define", e.Name, ref.Name, ref.Key)
 			}
 			if ref.Key == "admin-token" {
 				e.Value = kubeToken
@@ -269,7 +269,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("arguments name file %s, not a key in the ConfigMap", name)
+				t.Errorf("arguments name file %s, which is not a key in the ConfigMap", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -295,12 +295,12 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	env := k.env(t)
 	checkVariables(t, "statefulset.yaml", env)
 	checkCommandLine(t, "statefulset.yaml", c.Args)
-	e := readEffectiveConfig(t, env, k.args(t, dir)...)
+	config := readEffectiveConfig(t, env, k.args(t, dir)...)
 	ports := map[string]int{}
 	for _, p := range c.Ports {
 		ports[p.Name] = p.ContainerPort
 	}
-	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, e.Listen)), "admin": json.Number(port(t, e.Admin.Listen))})
+	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, config.Listen)), "admin": json.Number(port(t, config.Admin.Listen))})
 	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
 		t.Errorf("container ports: got %s, want %s", got, want)
 	}
@@ -311,8 +311,8 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 			}
 		}
 	}
-	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q on volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+	if config.Lessons != "redis://" || config.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(config.Admin.Hosts, "precept-admin") {
+		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q on volume %q, and the host precept-admin`, config, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+maxStopDuration {
@@ -356,11 +356,11 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 		t.Errorf("/metrics with Host precept-admin: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })
-	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
+	p.Eventually("the reload of the second ConfigMap", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// The manifests have 6 objects, without the Secret, which the user creates.
-func TestKustomizeBuildsTheManifests(t *testing.T) {
+// The user creates the Secret, so the manifests do not contain a Secret.
+func TestKustomizeBuildsManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("kubectl is not installed")

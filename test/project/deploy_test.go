@@ -111,21 +111,21 @@ func checkVariables(t *testing.T, file string, env map[string]string) {
 	known := collectKnownNames(t).env
 	for name := range env {
 		base := strings.TrimSuffix(name, "_FILE")
-		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
-		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets variable %s, unknown to precept", file, name)
+		usedByOther := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
+		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !usedByOther {
+			t.Errorf("%s sets variable %s, which precept does not know", file, name)
 		}
 	}
 }
 
 func checkCommandLine(t *testing.T, file string, args []string) {
 	t.Helper()
-	p := collectKnownNames(t)
-	cmd, rest := p.findCommand(args[:1])
+	known := collectKnownNames(t)
+	cmd, rest := known.findCommand(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s names %s, not a precept command", file, args[0])
+		t.Errorf("%s names %s, which is not a precept command", file, args[0])
 	}
-	p.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
+	known.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
 }
 
 func port(t *testing.T, address string) string {
@@ -152,7 +152,7 @@ func TestYAMLFilesUnderDeployHaveNoDuplicateKeys(t *testing.T) {
 	}
 }
 
-func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
+func TestDockerfileAgreesWithPrecept(t *testing.T) {
 	t.Parallel()
 	text, env := readRepoFile(t, "Dockerfile"), imageEnv(t)
 	checkVariables(t, "Dockerfile", env)
@@ -166,10 +166,10 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 			t.Errorf("the Dockerfile lacks %q", line)
 		}
 	}
-	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
-		m := regexp.MustCompile(form).FindStringSubmatch(text)
+	for _, pattern := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile lacks a line like %s", form)
+			t.Fatalf("the Dockerfile lacks a line that matches %s", pattern)
 		}
 		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
@@ -182,10 +182,10 @@ func TestBinariesPrintBuildVersion(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
 	seen := map[string]bool{}
-	for name, form := range flags {
-		m := regexp.MustCompile(form).FindStringSubmatch(readRepoFile(t, name))
+	for name, pattern := range flags {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(readRepoFile(t, name))
 		if m == nil {
-			t.Fatalf("%s lacks linker flags like %s", name, form)
+			t.Fatalf("%s lacks linker flags that match %s", name, pattern)
 		}
 		linked := strings.NewReplacer("$(VERSION)", "v9.8.7", "$VERSION", "v9.8.7").Replace(m[1])
 		if seen[linked] {
@@ -258,8 +258,8 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	env["PRECEPT_UPSTREAM"] = "https://api.openai.com/v1"
 	c := readEffectiveConfig(t, env, "serve")
 	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
-		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
-			t.Errorf("unit's state directory: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
+		if path := "/var/lib/" + dir; path != c.DataDir && path != c.Lessons {
+			t.Errorf("StateDirectory: got %s, want data_dir %s or lessons %s", path, c.DataDir, c.Lessons)
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= maxStopDuration {
@@ -282,14 +282,14 @@ func verifyUnit(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := filepath.Join(t.TempDir(), "precept.service")
-	if err := os.WriteFile(at, []byte(strings.ReplaceAll(text, "/usr/local/bin/precept", binary)), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "precept.service")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/local/bin/precept", binary)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"verify", "--man=no", at}, {"security", "--offline=true", "--threshold=20", at}} {
+	for _, args := range [][]string{{"verify", "--man=no", file}, {"security", "--offline=true", "--threshold=20", file}} {
 		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
 		if warned := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || warned { // a misspelt key is a warning
-			t.Errorf("systemd-analyze %v: error %v, or a warning\n%s", args, err, out)
+			t.Errorf("systemd-analyze %v: got error %v, want none, and no warning about precept.service\n%s", args, err, out)
 		}
 	}
 }

@@ -22,9 +22,9 @@ import (
 )
 
 type docBlock struct {
-	line       int    // opening fence's line
-	kind, text string // language and content
-	notRun     string // reason from <!-- not run: ... --> on the line above
+	line           int // line number of the opening fence
+	language, text string
+	notRun         string // reason from <!-- not run: ... --> on the line above
 }
 
 var (
@@ -32,16 +32,15 @@ var (
 	commandPattern = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks returns a document's fenced blocks, and the line numbers with shell commands in indented blocks, which the
-// test cannot run.
+// docBlocks returns the fenced blocks in a document, and the line numbers of shell commands in indented blocks.
 func docBlocks(text string) (blocks []docBlock, indented []int) {
 	var current *docBlock
 	previousLine := ""
 	for n, line := range strings.Split(text, "\n") {
-		kind, fence := strings.CutPrefix(line, "```")
+		language, fence := strings.CutPrefix(line, "```")
 		switch {
 		case fence && current == nil:
-			current = &docBlock{line: n + 1, kind: kind}
+			current = &docBlock{line: n + 1, language: language}
 			if m := notRunPattern.FindStringSubmatch(previousLine); m != nil {
 				current.notRun = m[1]
 			}
@@ -57,17 +56,17 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-func TestDocBlocksReturnFencedAndIndentedCommands(t *testing.T) {
+func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
-	first := docBlock{line: 4, kind: "sh", text: "x\ny\n", notRun: "why"}
-	if len(blocks) != 2 || blocks[0] != first || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
+	first := docBlock{line: 4, language: "sh", text: "x\ny\n", notRun: "why"}
+	if len(blocks) != 2 || blocks[0] != first || blocks[1].language != "" || !slices.Equal(indented, []int{12, 13}) {
 		t.Errorf("docBlocks: got blocks %+v and indented commands in lines %v, want %+v, a block without a language, and lines 12 and 13",
 			blocks, indented, first)
 	}
 }
 
-// A document's blocks run in order. A block with the comment "not run" is skipped.
+// The blocks in a document run in order. A block with the comment "not run" is skipped.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -81,7 +80,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		var shell []docBlock
 		for _, b := range blocks {
-			switch b.kind {
+			switch b.language {
 			case "sh":
 				if b.notRun == "" {
 					shell = append(shell, b)
@@ -89,11 +88,11 @@ func TestDocsShellBlocksRun(t *testing.T) {
 			case "json", "yaml":
 				var v any
 				err := json.Unmarshal([]byte(b.text), &v)
-				if b.kind == "yaml" {
+				if b.language == "yaml" {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: invalid %s: %v", file, b.line, b.kind, err)
+					t.Errorf("%s:%d: invalid %s: %v", file, b.line, b.language, err)
 				}
 			case "":
 				t.Errorf("%s:%d: block without a language, want sh, json, yaml or text", file, b.line)
@@ -104,12 +103,12 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			w := newDocEnv(t)
+			env := newDocEnv(t)
 			if strings.HasPrefix(file, "examples/redis/") {
-				w.addSampleToRedis(t)
+				env.addSampleToRedis(t)
 			}
 			for _, b := range shell {
-				w.run(t, b)
+				env.run(t, b)
 			}
 		})
 	}
@@ -118,7 +117,8 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docEnv is a git project with lessons, transcripts and a running precept, two other projects' lessons, and a Redis.
+// docEnv is the place where documented commands run: a git project with lessons and transcripts, the lessons of two
+// other projects, a running precept, and a Redis.
 type docEnv struct {
 	dir, redis   string
 	env          []string
@@ -129,8 +129,8 @@ func newDocEnv(t *testing.T) *docEnv {
 	t.Helper()
 	root := t.TempDir()
 	dir, other, own := filepath.Join(root, "project"), filepath.Join(root, "other-team", "lessons"), filepath.Join(root, "our-other-project", "lessons")
-	for _, d := range []string{filepath.Join(dir, "lessons"), filepath.Join(dir, "data"), other, own} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+	for _, path := range []string{filepath.Join(dir, "lessons"), filepath.Join(dir, "data"), other, own} {
+		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,17 +148,17 @@ func newDocEnv(t *testing.T) *docEnv {
 	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).WaitUntilReady(data)
 	sendSession(t, p)
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
-	w := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
+	d := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.DataURL, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.AdminURL, "http://"),
 		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
-	w.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents", "GITHUB_WEBHOOK_SECRET=documents-hook",
+	d.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents", "GITHUB_WEBHOOK_SECRET=documents-hook",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
-	w.run(t, docBlock{text: `printf 'data\nci-data\nout\n' > .gitignore
+	d.run(t, docBlock{text: `printf 'data\nci-data\nout\n' > .gitignore
 git init -q -b main && git add . && git commit -qm begin
 git init -q --bare ../origin.git && git remote add origin ../origin.git && git push -q -u origin main
 git config push.autoSetupRemote true`})
-	return w
+	return d
 }
 
 func (d *docEnv) run(t *testing.T, b docBlock) {

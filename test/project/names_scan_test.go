@@ -107,7 +107,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return
 	}
-	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // another program's command follows
+	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // after "--", the command of another program follows
 	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
 	k.checkFlags(cmd, preceptArgs, report)
 }
@@ -137,8 +137,8 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 			report("nothing reads the variable %s", name)
 		}
 	}
-	for _, form := range metricPattern.FindAllString(c.text, -1) {
-		for _, name := range expandBraces(form) {
+	for _, metric := range metricPattern.FindAllString(c.text, -1) {
+		for _, name := range expandBraces(metric) {
 			if !k.metrics[name] && !strings.HasSuffix(name, "_") {
 				report("there is no metric %s", name)
 			}

@@ -55,14 +55,14 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
 		}
-		for _, f := range known.findUnknownNames(file, checked) {
-			t.Errorf("%s: fault: %s", file, f)
+		for _, message := range known.findUnknownNames(file, checked) {
+			t.Errorf("%s has an unknown name: %s", file, message)
 		}
 	}
 }
 
-func TestFindUnknownNamesReportsEachKind(t *testing.T) {
-	p := collectKnownNames(t)
+func TestFindUnknownNamesReportsEveryKind(t *testing.T) {
+	known := collectKnownNames(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},
 		{"Run `precept lessons dance x`.", "dance"},
@@ -79,21 +79,21 @@ func TestFindUnknownNamesReportsEachKind(t *testing.T) {
 		{"See [this](docs/NOSUCH.md).", "docs/NOSUCH.md"},
 		{"See `configs/nosuch.yaml`.", "configs/nosuch.yaml"},
 	} {
-		got := p.findUnknownNames("README.md", tc.text)
+		got := known.findUnknownNames("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
 			t.Errorf("findUnknownNames(%q) = %q, want 1 message with %q", tc.text, got, tc.want)
 		}
 	}
-	known := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
+	existing := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
-	if got := p.findUnknownNames("README.md", known); len(got) != 0 {
+	if got := known.findUnknownNames("README.md", existing); len(got) != 0 {
 		t.Errorf("findUnknownNames(existing names) = %q, want none", got)
 	}
 }
 
 const repo = "../.."
 
-// documents returns the paths to check, without the decision pages and the changelog: both can name removed settings.
+// documents returns the paths to check. Decision pages and the changelog can name removed settings, and are omitted.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -123,49 +123,49 @@ func documents(t *testing.T) []string {
 // collectKnownNames collects the names from the program and the source code.
 func collectKnownNames(t *testing.T) *knownNames {
 	t.Helper()
-	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
+	k := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
 	for _, n := range configs.KeyInfos() {
-		p.env[n.Env] = true
+		k.env[n.Env] = true
 		parts := strings.Split(n.Path, ".")
 		for i := range parts {
-			p.keys[strings.Join(parts[:i+1], ".")] = true
+			k.keys[strings.Join(parts[:i+1], ".")] = true
 		}
-		p.sections[parts[0]] = true
+		k.sections[parts[0]] = true
 	}
 	for _, extra := range []string{"PRECEPT_CONFIG", "PRECEPT_ADMIN_TOKEN", "PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY"} {
-		p.env[extra] = true
+		k.env[extra] = true
 	}
-	for _, name := range slices.Collect(maps.Keys(p.env)) {
-		p.env[name+"_FILE"] = true // a variable that names a file with the value
+	for _, name := range slices.Collect(maps.Keys(k.env)) {
+		k.env[name+"_FILE"] = true // a variable that names a file with the value
 	}
-	p.env["PRECEPT_CHAOS"] = true // set by make chaos
-	p.metrics = metricNames(t)
-	p.routes = routePatterns(t)
-	p.headers = headerNames(t)
-	p.targets = makeTargets(t)
-	return p
+	k.env["PRECEPT_CHAOS"] = true // set by make chaos
+	k.metrics = metricNames(t)
+	k.routes = routePatterns(t)
+	k.headers = headerNames(t)
+	k.targets = makeTargets(t)
+	return k
 }
 
 type metricNameRecorder struct{ names map[string]bool }
 
-func (d metricNameRecorder) Register(c prometheus.Collector) error {
+func (r metricNameRecorder) Register(c prometheus.Collector) error {
 	ch := make(chan *prometheus.Desc)
 	go func() { c.Describe(ch); close(ch) }()
 	for desc := range ch {
 		if m := regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(desc.String()); m != nil {
-			d.names[m[1]] = true
+			r.names[m[1]] = true
 		}
 	}
 	return nil
 }
 
-func (d metricNameRecorder) MustRegister(cs ...prometheus.Collector) {
+func (r metricNameRecorder) MustRegister(cs ...prometheus.Collector) {
 	for _, c := range cs {
-		_ = d.Register(c)
+		_ = r.Register(c)
 	}
 }
 
-func (d metricNameRecorder) Unregister(prometheus.Collector) bool { return true }
+func (r metricNameRecorder) Unregister(prometheus.Collector) bool { return true }
 
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()

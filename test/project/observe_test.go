@@ -54,7 +54,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// Prometheus reports no error for an unknown metric.
+// Prometheus does not report an unknown metric as an error.
 func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := promQueries(t)
@@ -64,16 +64,16 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	for source, expr := range all {
 		for _, name := range metricPattern.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries metric %s, unknown to the program", source, name)
+				t.Errorf("%s queries metric %s, which precept does not export", source, name)
 			}
 		}
 	}
 }
 
-func TestPromtoolAcceptsTheRules(t *testing.T) {
+func TestPromtoolAcceptsRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
-		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in the test's folder
+		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // tool is promtool
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: got error %v, want SUCCESS\n%s", args, err, out)
@@ -116,7 +116,7 @@ func TestRuleTestsCoverEachAlert(t *testing.T) {
 	}
 	for name := range promQueries(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
-			t.Errorf("alert %s: tested firing: %t, tested silent: %t, want both", name, fires[name], silent[name])
+			t.Errorf("alert %s: a test where it fires = %t, a test where it is silent = %t, want both", name, fires[name], silent[name])
 		}
 	}
 }

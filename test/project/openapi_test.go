@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of admin/ope
 const generatedMark = "# The following schemas are generated from Go types"
 
 // With -update, the test writes the generated part of admin/openapi.yaml.
-func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
+func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -87,7 +87,7 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// resolve follows a JSON pointer and the references. It returns the node, or nil, and the pointer without references.
+// resolve returns the node at a JSON pointer, or nil, and a pointer to the node without references.
 func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -195,101 +195,101 @@ func (d *apiDescription) callWith(header http.Header, base, method, path, body s
 	return got
 }
 
-func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
+func TestOpenAPIResponsesMatchDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
-	r := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
+	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
 	const token = "e2e-token"
-	_, text := harness.Get(t, r.AdminURL+"/api/openapi.yaml", token)
+	_, text := harness.Get(t, p.AdminURL+"/api/openapi.yaml", token)
 	d := parseDescription(t, text)
-	d.call(r.AdminURL, "GET", "/api/openapi.yaml", token, "")
-	d.call(r.DataURL, "GET", "/healthz", "", "")
-	d.call(r.AdminURL, "GET", "/readyz", "", "")
-	d.call(r.AdminURL, "GET", "/metrics", token, "")
-	d.call(r.AdminURL, "GET", "/metrics", "", "")
-	d.call(r.AdminURL, "GET", "/login", "", "")
-	d.call(r.AdminURL, "POST", "/login", "", "")
+	d.call(p.AdminURL, "GET", "/api/openapi.yaml", token, "")
+	d.call(p.DataURL, "GET", "/healthz", "", "")
+	d.call(p.AdminURL, "GET", "/readyz", "", "")
+	d.call(p.AdminURL, "GET", "/metrics", token, "")
+	d.call(p.AdminURL, "GET", "/metrics", "", "")
+	d.call(p.AdminURL, "GET", "/login", "", "")
+	d.call(p.AdminURL, "POST", "/login", "", "")
 
-	harness.Post(t, r.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s1"}}, `{"model":"m1","messages":[{"role":"user","content":"mend the build script"}]}`)
-	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"session_id":"s1","source":"user","type":"approval"}`)
-	d.call(r.DataURL, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
-	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"nonsense":1}`)
-	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s1"}}, `{"model":"m1","messages":[{"role":"user","content":"mend the build script"}]}`)
+	d.call(p.DataURL, "POST", "/v1/feedback", "", `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(p.DataURL, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
+	d.call(p.DataURL, "POST", "/v1/feedback", "", `{"nonsense":1}`)
+	d.call(p.DataURL, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 	const merged = `{"object_kind":"merge_request","object_attributes":{"action":"merge","state":"merged","url":"https://gitlab.example/a/b/-/merge_requests/1","source_branch":"fix"},"project":{"web_url":"https://gitlab.example/a/b"}}`
 	hook := func(secret string) http.Header {
 		return http.Header{"X-Gitlab-Token": {secret}, "X-Gitlab-Event": {"Merge Request Hook"}, "X-Gitlab-Event-Uuid": {"1"}}
 	}
-	d.callWith(hook("hook-secret-of-the-test"), r.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
-	d.callWith(hook("another-secret"), r.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
+	d.callWith(hook("hook-secret-of-the-test"), p.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
+	d.callWith(hook("another-secret"), p.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
 
 	var l struct{ ID string }
-	if err := json.Unmarshal(d.call(r.DataURL, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
+	if err := json.Unmarshal(d.call(p.DataURL, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
 		t.Fatal(err)
 	}
-	d.call(r.DataURL, "POST", "/v1/lessons", "", `{"signature":"x"}`)
-	d.call(r.DataURL, "POST", "/v1/lessons", "", `nonsense`)
-	d.call(r.DataURL, "GET", "/v1/lessons?limit=1", "", "")
-	d.call(r.DataURL, "GET", "/v1/lessons?limit=0", "", "")
-	d.call(r.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", l.ID)
-	d.call(r.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", "none")
-	d.call(r.DataURL, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
-	d.call(r.DataURL, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
+	d.call(p.DataURL, "POST", "/v1/lessons", "", `{"signature":"x"}`)
+	d.call(p.DataURL, "POST", "/v1/lessons", "", `nonsense`)
+	d.call(p.DataURL, "GET", "/v1/lessons?limit=1", "", "")
+	d.call(p.DataURL, "GET", "/v1/lessons?limit=0", "", "")
+	d.call(p.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", l.ID)
+	d.call(p.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", "none")
+	d.call(p.DataURL, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
+	d.call(p.DataURL, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
 
-	d.call(r.AdminURL, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
-	d.call(r.AdminURL, "GET", "/api/report", "", "")
-	d.call(r.AdminURL, "GET", "/api/report?window=x", token, "")
-	const act = "/api/lessons/{slug}/{action}"
-	d.call(r.AdminURL, "POST", act, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
-	d.call(r.AdminURL, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
-	d.call(r.AdminURL, "POST", act, token, "", "slug", "none", "action", "pause")
-	d.call(r.AdminURL, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
-	callStoredData(d, r, token)
-	d.call(r.AdminURL, "POST", "/api/forget", token, `{"session":"s1"}`)
-	d.call(r.AdminURL, "POST", "/api/forget", token, `{}`)
+	d.call(p.AdminURL, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
+	d.call(p.AdminURL, "GET", "/api/report", "", "")
+	d.call(p.AdminURL, "GET", "/api/report?window=x", token, "")
+	const actionPath = "/api/lessons/{slug}/{action}"
+	d.call(p.AdminURL, "POST", actionPath, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
+	d.call(p.AdminURL, "POST", actionPath, token, "", "slug", "check-the-target", "action", "pause")
+	d.call(p.AdminURL, "POST", actionPath, token, "", "slug", "none", "action", "pause")
+	d.call(p.AdminURL, "POST", actionPath, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
+	callStoredData(d, p, token)
+	d.call(p.AdminURL, "POST", "/api/forget", token, `{"session":"s1"}`)
+	d.call(p.AdminURL, "POST", "/api/forget", token, `{}`)
 	d.checkAllTested()
 }
 
 // callStoredData calls the operations that need a stored session.
-func callStoredData(d *apiDescription, r *harness.Process, token string) {
+func callStoredData(d *apiDescription, p *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the closed session's sample", func() bool {
 		var l store.SampleList
-		r.GetAdmin(d.t, "/api/samples", &l)
+		p.GetAdmin(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0
 	})
-	d.call(r.AdminURL, "GET", "/api/sessions?limit=5&verdict=good", token, "")
-	d.call(r.AdminURL, "GET", "/api/sessions?words=script&tool=x", token, "")
-	d.call(r.AdminURL, "GET", "/api/sessions?after=nowhere!", token, "")
-	d.call(r.AdminURL, "GET", "/api/sessions", "", "")
-	d.call(r.AdminURL, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
-	d.call(r.AdminURL, "GET", "/api/facets?range=never", token, "")
-	d.call(r.AdminURL, "GET", "/api/traffic?range=7d&zone=%2B02:00", token, "")
-	d.call(r.AdminURL, "GET", "/api/traffic?range=never", token, "")
-	d.call(r.AdminURL, "GET", "/api/traffic", "", "")
-	d.call(r.AdminURL, "GET", "/api/compare?by=model", token, "")
-	d.call(r.AdminURL, "GET", "/api/compare?by=weather", token, "")
-	d.call(r.AdminURL, "GET", "/api/compare", "", "")
-	d.call(r.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "s1")
-	d.call(r.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "nobody")
-	d.call(r.AdminURL, "GET", "/api/runs/{run}", "", "", "run", "s1")
-	d.call(r.AdminURL, "GET", "/api/views", token, "")
-	d.call(r.AdminURL, "GET", "/api/views", "", "")
-	d.call(r.AdminURL, "GET", "/api/export/sessions?format=csv", token, "")
-	d.call(r.AdminURL, "GET", "/api/export/sessions?format=pdf", token, "")
-	d.call(r.AdminURL, "GET", "/api/export/sessions", "", "")
-	d.call(r.AdminURL, "GET", "/api/facets", "", "")
-	d.call(r.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "s1")
-	d.call(r.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
-	d.call(r.AdminURL, "GET", "/api/samples?quality=good,unrated", token, "")
-	d.call(r.AdminURL, "GET", "/api/samples?family=x", token, "")
-	d.call(r.AdminURL, "GET", "/api/export?format=openai", token, "")
-	d.call(r.AdminURL, "GET", "/api/export?format=parquet", token, "")
-	d.call(r.AdminURL, "GET", "/api/export?format=x", token, "")
-	d.call(r.AdminURL, "GET", "/api/health", token, "")
-	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
-	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"nonsense":1}`)
-	d.call(r.AdminURL, "POST", "/api/import?agent=codex", token, `{"source":"ci","id":"1","reward":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
-	d.call(r.AdminURL, "POST", "/api/import?at=never", token, `{}`)
-	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+	d.call(p.AdminURL, "GET", "/api/sessions?limit=5&verdict=good", token, "")
+	d.call(p.AdminURL, "GET", "/api/sessions?words=script&tool=x", token, "")
+	d.call(p.AdminURL, "GET", "/api/sessions?after=nowhere!", token, "")
+	d.call(p.AdminURL, "GET", "/api/sessions", "", "")
+	d.call(p.AdminURL, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
+	d.call(p.AdminURL, "GET", "/api/facets?range=never", token, "")
+	d.call(p.AdminURL, "GET", "/api/traffic?range=7d&zone=%2B02:00", token, "")
+	d.call(p.AdminURL, "GET", "/api/traffic?range=never", token, "")
+	d.call(p.AdminURL, "GET", "/api/traffic", "", "")
+	d.call(p.AdminURL, "GET", "/api/compare?by=model", token, "")
+	d.call(p.AdminURL, "GET", "/api/compare?by=weather", token, "")
+	d.call(p.AdminURL, "GET", "/api/compare", "", "")
+	d.call(p.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "s1")
+	d.call(p.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "nobody")
+	d.call(p.AdminURL, "GET", "/api/runs/{run}", "", "", "run", "s1")
+	d.call(p.AdminURL, "GET", "/api/views", token, "")
+	d.call(p.AdminURL, "GET", "/api/views", "", "")
+	d.call(p.AdminURL, "GET", "/api/export/sessions?format=csv", token, "")
+	d.call(p.AdminURL, "GET", "/api/export/sessions?format=pdf", token, "")
+	d.call(p.AdminURL, "GET", "/api/export/sessions", "", "")
+	d.call(p.AdminURL, "GET", "/api/facets", "", "")
+	d.call(p.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "s1")
+	d.call(p.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
+	d.call(p.AdminURL, "GET", "/api/samples?quality=good,unrated", token, "")
+	d.call(p.AdminURL, "GET", "/api/samples?family=x", token, "")
+	d.call(p.AdminURL, "GET", "/api/export?format=openai", token, "")
+	d.call(p.AdminURL, "GET", "/api/export?format=parquet", token, "")
+	d.call(p.AdminURL, "GET", "/api/export?format=x", token, "")
+	d.call(p.AdminURL, "GET", "/api/health", token, "")
+	d.call(p.AdminURL, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(p.AdminURL, "POST", "/api/feedback", token, `{"nonsense":1}`)
+	d.call(p.AdminURL, "POST", "/api/import?agent=codex", token, `{"source":"ci","id":"1","reward":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
+	d.call(p.AdminURL, "POST", "/api/import?at=never", token, `{}`)
+	d.call(p.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
 // A schema that accepts every value would let the other tests pass without checking anything.

@@ -86,7 +86,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name returns a type's package and name, because two packages may have types with the same name.
+// name returns a type's package and name, because two packages can have types with the same name.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
