@@ -57,8 +57,8 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests lessons in the file format of the agent gptme, the only format with a * for any word in a keyword.
-// A lesson with a * keeps the format.
+// testGptmeForm tests lessons in the file format of the agent gptme, the only format with a * for any word in a
+// keyword. A lesson with a * keeps the format.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
 	for slug, keyword := range map[string]string{"with-wildcard": "killed at * seconds", "without-wildcard": "killed at once"} {
