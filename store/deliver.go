@@ -50,6 +50,7 @@ type deliverer struct {
 	writer      *writer
 	deps        deps
 	limits      delivererLimits
+	direct      *directWrites
 	// beforeDelivery repeats other replicas' deletions before each delivery.
 	beforeDelivery func(ctx context.Context, now time.Time) error
 
@@ -136,7 +137,8 @@ func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkEpoch makes all outbox rows undelivered if a different epoch shows that the backend has lost acknowledged data.
+// checkEpoch makes all outbox rows undelivered, and repeats the direct writes, if a different epoch shows that the
+// backend has lost acknowledged data.
 func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
@@ -147,6 +149,7 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	}
 	s.due.epoch = now.Add(epochEvery)
 	if epoch == s.tracker.epoch {
+		s.direct.drop(func(w *directWrite) bool { return now.Sub(w.at) > safeAge })
 		return nil
 	}
 	if s.tracker.epoch != "" {
@@ -156,6 +159,7 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 		s.tracker.syncPoints, s.tracker.synced, s.deliveredOutOfOrder = nil, 0, 0
 		s.dropUndelivered()
 		s.handoff.rereadAll()
+		s.direct.repeat(ctx)
 	}
 	s.tracker.epoch = epoch
 	if err := s.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice

@@ -54,6 +54,7 @@ type sessionDeleter struct {
 	posts       *poster
 	tombstones  *tombstones
 	deliverer   *deliverer
+	direct      *directWrites
 	guard       *guard.Guard
 	metrics     *Metrics
 	options     *Options
@@ -69,8 +70,7 @@ type sessionDeleter struct {
 // erasureCursor is this replica's position in the shared list of erasures.
 type erasureCursor struct {
 	nextRead     time.Time
-	lastPosition string   // last applied erasure's position
-	ownPositions []string // this replica's erasures since lastPosition
+	lastPosition string // last applied erasure's position
 
 	failed    []session.Erasure // other replicas' failed erasures, retried at nextRetry
 	nextRetry time.Time
@@ -191,6 +191,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 		ids[id] = true
 	}
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
+	d.direct.drop(func(w *directWrite) bool { return w.tenant == e.Tenant }) // a post's session may be unknown here
 	// This look-up comes first, while memory still has the echo keys that connect posted feedback with sessions. If the
 	// backend does not answer, nothing is deleted yet.
 	before, last, err := d.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
@@ -258,11 +259,26 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 	if d.announcer == nil {
 		return nil
 	}
-	position, err := d.announcer.Announce(ctx, e)
-	if err == nil {
-		d.erasures.ownPositions = append(d.erasures.ownPositions, position)
+	if _, err := d.announcer.Announce(ctx, e); err != nil {
+		return err
 	}
-	return err
+	d.direct.add("", len(e.IDs)*len(session.ID{}), func(ctx context.Context) { d.eraseAgain(ctx, &e) })
+	return nil
+}
+
+// eraseAgain repeats this replica's erasure after the backend has lost the erasure, the announcement or both. Memory
+// and outbox do not have the deleted content.
+func (d *sessionDeleter) eraseAgain(ctx context.Context, e *session.Erasure) {
+	err := d.guard.RunErr(label.StepErase, func() error { return errors.Join(d.announce(ctx, *e), d.deleteStored(ctx, e)) })
+	if err != nil {
+		d.retryLater(e, d.options.Now(), fmt.Errorf("the store has lost an erasure, and the erasure could not be repeated; precept repeats it in %s: %w", erasureRetry, err))
+	}
+	d.clearCaches()
+}
+
+func (d *sessionDeleter) retryLater(e *session.Erasure, now time.Time, err error) {
+	d.erasures.failed, d.erasures.nextRetry = append(d.erasures.failed, *e), now.Add(erasureRetry)
+	d.options.Hooks.OnFailure(label.StepErase, err)
 }
 
 // followReplicas repeats other replicas' new erasures before each delivery, because the outbox may contain a session
@@ -284,13 +300,13 @@ func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) erro
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(d.erasures.ownPositions, e.Position) && e.Tenant != "" {
+			if e.Tenant != "" && !d.tombstones.has(e) { // this replica's erasures, and repeated ones, are known
 				d.tryErasure(ctx, e, now)
 			}
 			d.erasures.lastPosition = e.Position
 		}
 	}
-	d.erasures.ownPositions, d.erasures.nextRead = nil, now.Add(erasuresEvery)
+	d.erasures.nextRead = now.Add(erasuresEvery)
 	return nil
 }
 
@@ -315,9 +331,7 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 	if err == nil {
 		return
 	}
-	d.erasures.failed, d.erasures.nextRetry = append(d.erasures.failed, *e), now.Add(erasureRetry)
-	err = fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err)
-	d.options.Hooks.OnFailure(label.StepErase, err)
+	d.retryLater(e, now, fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err))
 }
 
 // repeatErasure repeats another replica's erasure in memory and in the outbox. A recent erasure (see completeErasure)
@@ -333,6 +347,11 @@ func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, 
 	if now.Sub(e.At) > completeErasure {
 		return nil
 	}
+	return d.deleteStored(ctx, e)
+}
+
+// deleteStored deletes an erasure's sessions from the backend.
+func (d *sessionDeleter) deleteStored(ctx context.Context, e *session.Erasure) error {
 	if len(e.IDs) == 0 {
 		_, err := d.backend.ForgetTenant(ctx, e.Tenant)
 		return err

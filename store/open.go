@@ -72,6 +72,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.deliverer.epochReader, s.deliverer.tracker.age = o.Fleet, safeAge
 	}
 
+	if o.Fleet != nil && box != nil {
+		direct := &directWrites{now: o.Now}
+		s.deliverer.direct, s.deleter.direct, s.poster.direct, s.optOuts.marks.direct = direct, direct, direct, direct
+	}
+
 	s.state.recordWrite(!o.BackendAbsent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.Content.OptOut)

@@ -22,6 +22,9 @@ import (
 // maxMarks is the mark limit; the oldest mark is deleted first.
 const maxMarks = 100_000
 
+// markBytes is the approximate memory for a session id with a mark.
+const markBytes = 64
+
 // optOutKeeper stores marks in a shared backend for a limited time. If a session has two marks, optOutKeeper keeps the
 // one with more items.
 type optOutKeeper interface {
@@ -34,6 +37,7 @@ type optOutMarks struct {
 	outbox      *outbox.Outbox
 	secret      []byte
 	sharedMarks optOutKeeper // nil means this process owns the backend
+	direct      *directWrites
 
 	mu          sync.Mutex                        // guards the fields below
 	byName      map[uint64]outbox.Mark            // by markName
@@ -149,11 +153,16 @@ func (o *optOutMarks) announce(ctx context.Context) error {
 	}
 	o.unannounced = map[session.ID]session.OptOutMark{}
 	o.mu.Unlock()
-	err := o.sharedMarks.PutOptOutMarks(ctx, marks)
-	if err != nil {
+	announceAgain := func(context.Context) {
 		for id, m := range marks {
 			o.announceLater(id, m)
 		}
 	}
-	return err
+	err := o.sharedMarks.PutOptOutMarks(ctx, marks)
+	if err != nil {
+		announceAgain(ctx)
+		return err
+	}
+	o.direct.add("", len(marks)*markBytes, announceAgain)
+	return nil
 }

@@ -76,6 +76,7 @@ type poster struct {
 	state    *state
 	undoer   *undoer
 	late     *latePosts
+	direct   *directWrites
 }
 
 // subject identifies the session that a post rates. The outbox stores a late post's subject as JSON.
@@ -172,6 +173,9 @@ func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedbac
 		limit = downLimit
 	}
 	p, err := po.postWithRetry(ctx, tenant, s, e, limit)
+	if err == nil && p.Status != Ignored {
+		po.keepDirect(tenant, s, &e)
+	}
 	if err == nil || isPermanent(err) {
 		return p, err
 	}

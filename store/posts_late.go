@@ -94,6 +94,23 @@ func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e
 	return Posted{Status: Parked}, nil
 }
 
+// keepDirect keeps a post that the backend has accepted. If the backend loses the post, it is delivered again through
+// the outbox, after the rows, because the backend may have lost the session as well.
+func (po *poster) keepDirect(tenant string, s *subject, e *feedback.Entry) {
+	if po.direct == nil {
+		return
+	}
+	if document, err := json.Marshal(latePost{*s, *e}); err == nil { // a plain structure always encodes
+		po.keepDocument(tenant, document)
+	}
+}
+
+func (po *poster) keepDocument(tenant string, document []byte) {
+	po.direct.add(tenant, len(document), func(context.Context) {
+		po.enqueue(&queuedPost{post: outbox.Post{Tenant: tenant, At: po.late.now(), Document: document}, written: make(chan error, 1)})
+	})
+}
+
 type queuedPost struct {
 	post    outbox.Post
 	written chan error
@@ -227,6 +244,9 @@ func (po *poster) deliverRound(ctx context.Context) error {
 			break
 		}
 		po.countLate(err)
+		if err == nil {
+			po.keepDocument(list[i].Tenant, list[i].Document)
+		}
 		done, err = append(done, l.lastTried), nil
 	}
 	err = errors.Join(err, l.outbox.DropPosts(done))

@@ -62,6 +62,17 @@ func (t *tombstones) set(e *session.Erasure, number uint64) {
 	}
 }
 
+// has reports whether the erasure is known, from this process or from another replica's announcement.
+func (t *tombstones) has(e *session.Erasure) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	isSame := func(stone tombstone) bool { return stone.originalTime.UnixMicro() == e.At.UnixMicro() }
+	if len(e.IDs) == 0 {
+		return isSame(t.tenants[e.Tenant])
+	}
+	return !slices.ContainsFunc(e.IDs, func(id session.ID) bool { return !isSame(t.sessions[id]) })
+}
+
 // finishedErasures returns the number of finished erasures. Writers outside the deliverer read it before a write, and
 // pass it to erasedSince after the write.
 func (t *tombstones) finishedErasures() uint64 {

@@ -22,11 +22,10 @@ import (
 )
 
 const (
-	redisTimeout    = time.Second      // maximum wait of a start or a command
-	confirmInterval = time.Second      // pause between requests for unconfirmed keys
-	compareInterval = 15 * time.Second // pause between comparisons with the keys in Redis
-	keyCopyFile     = "fleet.json"     // copy of the keys in the data directory
-	saltName        = "salt"
+	redisTimeout  = time.Second  // maximum wait of a start or a command
+	agreeInterval = time.Second  // pause between comparisons with the keys in Redis
+	keyCopyFile   = "fleet.json" // copy of the keys in the data directory
+	saltName      = "salt"
 )
 
 // metaStore is a store of named values.
@@ -144,19 +143,15 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow returns a worker that calls agree until Redis answers, and then every compareInterval. A Redis that lost data
-// may have new keys from another replica.
+// follow returns a worker that calls agree every agreeInterval. A Redis that has lost the keys gets them again, unless
+// a new replica was faster; then the new keys are adopted.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
-			wait := compareInterval
-			if !k.isConfirmed {
-				wait = confirmInterval
-			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(wait):
+			case <-time.After(agreeInterval):
 			}
 			changed, err := k.agree(ctx)
 			if err != nil || !changed {
