@@ -16,7 +16,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 		"session with exchanges but no row is due":        testExchangeWithoutRow,
 		"ReplacedSamples replaces a session's samples":    testSamplesReplaced,
 		"session set aside is not due":                    testSetAsideIsNotDue,
-		"settled session set aside is not unsettled":      testSetAsideIsNotUnsettled,
+		"session set aside is not listed as unsettled":    testSetAsideIsNotUnsettled,
 		"exchange set aside leaves a dead letter":         testExchangeSetAside,
 		"dead letters are listed newest first": func(t tester, s Store) {
 			var list []session.DeadLetter

@@ -32,17 +32,17 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			checkEqual(t, "row", mustSession(t, s, tenantA, 1), r)
 		},
-		"row with the later Seen wins":                testNewerRowWins,
-		"closed session stays closed":                 testClosedSessionStaysClosed,
-		"row replaces the stand-in":                   testRowReplacesStandIn,
-		"tenants are separate":                        testTenantsAreSeparate,
-		"due sessions are listed oldest first":        testDueOrder,
-		"each due session is on one page":             testDuePages,
-		"DueSessions omits closed sessions":           testDueOmitsClosed,
-		"due session with feedback is not unrated":    testDueUnrated,
-		"calls with a canceled context return errors": testSessionContext,
-		"empty batch changes nothing":                 func(t tester, s Store) { write(t, s, session.Batch{}); checkNoSession(t, s, tenantA, 1) },
-		"tenant names may have any bytes":             testTenantNames,
+		"row with the later Seen wins":                       testNewerRowWins,
+		"closed session stays closed":                        testClosedSessionStaysClosed,
+		"row replaces the stand-in":                          testRowReplacesStandIn,
+		"tenants are separate":                               testTenantsAreSeparate,
+		"due sessions are listed oldest first":               testDueOrder,
+		"each due session is on one page":                    testDuePages,
+		"DueSessions omits closed sessions":                  testDueOmitsClosed,
+		"due session with feedback is not listed as unrated": testDueUnrated,
+		"calls with a canceled context return errors":        testSessionContext,
+		"empty batch changes nothing":                        func(t tester, s Store) { write(t, s, session.Batch{}); checkNoSession(t, s, tenantA, 1) },
+		"tenant names may have any bytes":                    testTenantNames,
 		"run's row is stored as a session": func(t tester, s Store) {
 			run := row(tenantA, 2, 2)
 			run.IsUnit = true

@@ -30,7 +30,7 @@ func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.CountAnswered()
-	// Exchanges that waited in memory while the disk was full are counted as admitted a moment later.
+	// Exchanges that waited in memory, as during a full disk, are counted as admitted a moment later.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.WaitUntilDrained(dir, "--store-url", url)
 	got := harness.ExchangesInRedis(t, url)

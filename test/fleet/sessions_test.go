@@ -369,8 +369,8 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 }
 
-// Each session is counted once, whichever replica closes it.
-func TestReplicasReportAllReplicasSessions(t *testing.T) {
+// Each session must be counted once, although any replica can close the session.
+func TestEveryReplicaReportsAllSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -484,7 +484,7 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 	}
 }
 
-func TestReplicasCountEachTurnInMovingSession(t *testing.T) {
+func TestTurnsOfAMovingSessionAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)

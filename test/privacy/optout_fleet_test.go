@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,8 +14,15 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica. The next turn immediately reaches a different replica and repeats the opted-out
-// text without the header.
+// turnAt is a turn that a session sends to a replica.
+type turnAt struct {
+	replica     int
+	header      http.Header
+	user, reply string
+}
+
+// Each session opts out at one replica. A later turn immediately reaches a different replica, and repeats the opted-out
+// text without opting out.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -36,40 +44,43 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		dirs = append(dirs, dir)
 		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").WaitUntilReady(dir))
 	}
-	off := http.Header{"Precept-Learn": {"off"}}
-	send := func(replica int, name, list string, header http.Header) {
-		t.Helper()
-		h := http.Header{"Precept-Session": {name}}
-		maps.Copy(h, header)
-		if code, answer := harness.Post(t, fleet[replica].DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
+	optOut := http.Header{"Precept-Learn": {"off"}}
+	sessions := map[string][]turnAt{
+		"opt-out by header": {
+			{0, optOut, "Look for " + canary + " by header.", "I found " + canary + "."},
+			{1, nil, "After the header " + newText, ""},
+		},
+		"opt-out by path": { // in the model's tool call
+			{0, nil, "Look for " + canary + " by path.", "I found " + canary + "."},
+			{1, nil, "After the path " + newText, ""},
+		},
+		"opt-outs at two replicas": {
+			{0, optOut, "Look for " + canary + ".", "I found " + canary + "."},
+			{1, optOut, "More about " + canary + ".", "And " + canary + "."},
+			{0, nil, "After two opt-outs " + newText, ""},
+		},
+		"opt-out in the second turn": {
+			{2, nil, "Before the opt-out " + newText, "Begun."},
+			{0, optOut, "Look for " + canary + ".", "I found " + canary + "."},
+			{2, nil, "After the opt-out " + newText, ""},
+		},
+	}
+	for name, turns := range sessions {
+		var messages []map[string]string
+		for _, turn := range turns {
+			messages = append(messages, map[string]string{"role": "user", "content": turn.user})
+			body, err := json.Marshal(map[string]any{"model": "m", "messages": messages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			header := http.Header{"Precept-Session": {name}}
+			maps.Copy(header, turn.header)
+			if code, answer := harness.Post(t, fleet[turn.replica].DataURL+"/v1/chat/completions", header, string(body)); code != http.StatusOK {
+				t.Fatalf("chat request in session %s: got status %d, body %s, want 200", name, code, answer)
+			}
+			messages = append(messages, map[string]string{"role": "assistant", "content": turn.reply})
 		}
 	}
-	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
-	appendMessages := func(list string, messages ...string) string {
-		return strings.Join(append([]string{list}, messages...), ",")
-	}
-	for form, header := range map[string]http.Header{"by header": off, "by path": nil} { // the model calls a tool with an opted-out path if the text has "by path"
-		// The first turn opts out at one replica. The second turn reaches a different replica.
-		one := messageJSON("user", "Look for "+canary+" "+form+".")
-		send(0, "one "+form, one, header)
-		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+newText+"?"))
-		send(1, "one "+form, one, nil)
-	}
-	// Two turns opt out, at two replicas. The third turn returns to the first replica.
-	two := messageJSON("user", "Look for "+canary+".")
-	send(0, "two", two, off)
-	two = appendMessages(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
-	send(1, "two", two, off)
-	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
-	send(0, "two", two, nil)
-	// Only the second of three turns opts out, at a different replica.
-	middle := messageJSON("user", "Begin with mid "+newText+".")
-	send(2, "mid", middle, nil)
-	middle = appendMessages(middle, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
-	send(0, "mid", middle, off)
-	middle = appendMessages(middle, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+newText+"?"))
-	send(2, "mid", middle, nil)
 	for i := range fleet {
 		fleet[i].WaitUntilDrained(dirs[i], "--store-url", server.URL())
 		fleet[i].Stop()
@@ -80,14 +91,19 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 			all[fmt.Sprint(i, name)] = text
 		}
 	}
-	for _, hiddenText := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
-		if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
-			t.Errorf("keys and files with the opted-out text %q: got %v, want none", hiddenText, found)
-		}
-	}
-	for _, storedText := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
-		if len(harness.FilesWith(all, storedText)) == 0 {
-			t.Errorf("text %q from a turn without an opt-out is not stored", storedText)
+	for name, turns := range sessions {
+		for _, turn := range turns {
+			if strings.Contains(turn.user, newText) {
+				if len(harness.FilesWith(all, turn.user)) == 0 {
+					t.Errorf("%s: text %q from a turn without an opt-out is not stored", name, turn.user)
+				}
+				continue
+			}
+			for _, hidden := range []string{turn.user, turn.reply} {
+				if found := harness.FilesWith(all, hidden); len(found) > 0 {
+					t.Errorf("%s: keys and files with the opted-out text %q: got %v, want none", name, hidden, found)
+				}
+			}
 		}
 	}
 }

@@ -67,7 +67,7 @@ func startModel(t *testing.T) string {
 	return model.URL
 }
 
-func TestPromptAndToolsAreStoredOnceAndRedacted(t *testing.T) {
+func TestPromptAndToolsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, startModel(t))

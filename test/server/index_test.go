@@ -32,7 +32,7 @@ func TestIndexListsManuallyAddedLesson(t *testing.T) {
 	})
 }
 
-func TestImportWhileServerRuns(t *testing.T) {
+func TestImportNextToRunningServerAddsSample(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	file := filepath.Join(t.TempDir(), "past.jsonl")

@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-func TestLogsNameRequestsWithoutContent(t *testing.T) {
+func TestLogHasRequestIDsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,13 +104,14 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	}
 }
 
-func TestServerOutlivesReaderOfLog(t *testing.T) {
+// The log goes to a pipe, and the reading process has exited.
+func TestServerOutlivesLogReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.LaunchWith(t, []string{"bash", "-c", `exec precept "$@" > >(exit) 2>&1`, "bash"}, dir, nil, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
 	p.Signal(syscall.SIGHUP)
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitOK {
-		t.Errorf("got exit code %d, want 0", code)
+		t.Errorf("precept serve without a log reader: got exit code %d, want 0", code)
 	}
 }

@@ -22,7 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
+// Without a configured admin token, precept generates a token and logs the login link once.
+func TestServeGeneratesAdminToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
 	readyLine := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)

@@ -150,8 +150,9 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	}
 }
 
-// The server was killed and left run.json behind. The process id in this file now belongs to another program.
-func TestDoctorReportsDestroyedOutboxDespiteStaleRunFile(t *testing.T) {
+// The server was killed and left run.json behind. The process id in this file now belongs to another program, so the
+// doctor must read the outbox.
+func TestDoctorReportsUnreadableOutbox(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
