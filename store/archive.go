@@ -39,7 +39,7 @@ type Archive struct {
 	reward    feedback.Definition
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
-	onDamage  func(of session.Ref, err error) // Hooks.OnDamage
+	onDamage  func(ref session.Ref, err error) // Hooks.OnDamage
 }
 
 // Hides reports whether a tenant or an agent has opted out.
@@ -78,7 +78,7 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 	return true
 }
 
-// find returns the stored session with a name, or ErrNoSession. The name may also be the id of the session, a request
+// find returns the stored session with a name, or ErrNoSession. The name can also be the id of the session, a request
 // or a response.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
 	ids, err := idsByName(ctx, a.backend, tenant, name)

@@ -32,7 +32,7 @@ type SessionQuery struct {
 
 	Agent, Model string   // whole name, compared without case
 	Lesson       string   // slug of a matched lesson or, with Fate, of a lesson with this fate
-	Fate         string   // one of Fates; without Lesson, any lesson may have the fate
+	Fate         string   // one of Fates; without Lesson, the fate of any lesson
 	Run          string   // run or parent session name
 	ToolName     string   // whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result

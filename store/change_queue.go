@@ -12,7 +12,7 @@ import (
 // dropped, and feedback with these keys finds no session.
 const maxEchoes = 200_000
 
-// delayedPause is the pause between two flushes that write rows with only changed counts or times.
+// delayedPause is the pause between two writes of rows in which only counts or times changed.
 const delayedPause = time.Second
 
 // changeQueue holds changed sessions and new echo keys for the recorder. An echo key is a hash of an id or text by
@@ -36,7 +36,7 @@ type Change uint8
 // The effects of a turn on a session record.
 const (
 	Unchanged        Change = iota
-	CountsChanged           // a crash may lose the last second's counts and times
+	CountsChanged           // a crash can lose the last second's counts and times
 	DecisionsChanged        // a random decision or an inserted block; the next flush must contain it
 )
 
@@ -101,9 +101,9 @@ func (q *changeQueue) heldKeys(request string) []session.Echo {
 	return append([]session.Echo(nil), q.heldByRequest[request]...)
 }
 
-// drain removes and returns the changes for a flush, with the delayed sessions if delayedPause has passed or all is
-// true. Keys stay in undelivered. flush is the number of the new flush, and delivered the number of the newest flush in
-// the backend.
+// drain removes and returns the changes for a flush. The delayed sessions are included if delayedPause has passed, or
+// if all is set. Keys stay in undelivered. flush is the number of the new flush, and delivered the number of the newest
+// flush in the backend.
 func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

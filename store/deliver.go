@@ -27,7 +27,7 @@ const (
 	otherTenantBytes = 1 << 20                // bytes read per deliverOtherTenants call
 	growAfter        = 8                      // timely deliveries after which maxRead grows again
 	otherTenantRows  = 10_000                 // rows examined per deliverOtherTenants call
-	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies may lose the
+	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies can lose the
 	// last seconds' writes.
 	safeAge = 15 * time.Second
 )

@@ -19,7 +19,7 @@ const (
 	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
 	erasuresEvery   = time.Second            // pause between reads of other replicas' erasures (deletions)
-	completeErasure = time.Minute            // age at which an erasure is not repeated in the backend any more; see repeatErasure
+	completeErasure = time.Minute            // age from which an erasure is no longer repeated in the backend; see repeatErasure
 	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries wait meanwhile
 	erasureRetry    = 10 * time.Second       // pause before another replica's failed erasure is retried
 )
@@ -38,7 +38,7 @@ type deletionBackend interface {
 
 // announcer is a shared backend's list of erasures, the deletions that all replicas must repeat.
 type announcer interface {
-	Announce(ctx context.Context, e session.Erasure) (place string, err error)
+	Announce(ctx context.Context, e session.Erasure) (position string, err error)
 	// Erasures returns the erasures after a position.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
@@ -184,7 +184,7 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, request deletion) {
 }
 
 // deleteLocal removes deleted sessions from this process's memory and outbox, and adds tombstones to reject later
-// content. found has the ids of the n sessions that were in memory (no ids for a tenant).
+// content. n is the number of sessions found in memory, and found has the ids (none when a whole tenant is deleted).
 func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
@@ -253,8 +253,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas. Announce before deleting: until another replica knows of the
-// erasure, it can write the session again.
+// announce announces an erasure to the other replicas. The caller deletes afterwards, because a replica that does not
+// know of the erasure can write the session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil
@@ -281,9 +281,9 @@ func (d *sessionDeleter) retryLater(e *session.Erasure, now time.Time, err error
 	d.options.Hooks.OnFailure(label.StepErase, err)
 }
 
-// followReplicas repeats other replicas' new erasures before each delivery, because the outbox may contain a session
-// that was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep
-// deleted sessions out.
+// followReplicas repeats other replicas' new erasures before each delivery, because the outbox can contain a session
+// deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep deleted
+// sessions out.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {
@@ -335,7 +335,7 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 }
 
 // repeatErasure repeats another replica's erasure in memory and in the outbox. A recent erasure (see completeErasure)
-// is also repeated in the backend, because this replica may have written the session there since.
+// is also repeated in the backend, because this replica might have written the session to the backend since.
 func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer d.clearCaches()
 	if _, _, err := d.deleteLocal(ctx, e); err != nil {

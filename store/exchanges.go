@@ -72,8 +72,8 @@ type exchangeReader interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 }
 
-// read returns a session's exchanges from the cache c (may be nil) or else from the backend. The caller may change the
-// list, but not the exchanges.
+// read returns a session's exchanges from the cache c (can be nil) or else from the backend. The caller is allowed to
+// change the list, but not the exchanges.
 func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if c == nil {
 		return backend.Exchanges(ctx, tenant, id)
@@ -171,11 +171,12 @@ func approximateBytes(exchanges []sample.Exchange) (total int64) {
 
 // Import stores past exchanges in the backend. Readers get them immediately, even if the cache had the session.
 func (s *Store) Import(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write interrupted by ctx may have succeeded
+	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write interrupted by ctx can succeed
 	return s.options.Backend.Write(ctx, b)
 }
 
-// Exchanges returns a session's stored exchanges, oldest first. The caller may change the list, but not the exchanges.
+// Exchanges returns a session's stored exchanges, oldest first. The caller is allowed to change the list, but not the
+// exchanges.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }

@@ -201,7 +201,7 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 }
 
 // unpark moves parked feedback (posted before the session was known) to the sessions with new echo keys. It asks the
-// backend for every batch, because another replica, or this process before a restart, may have parked feedback.
+// backend for every batch, because another replica, or this process before a restart, might have parked feedback.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {

@@ -76,8 +76,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes pending to the outbox. It drops and counts exchanges that do not encode, and content when the
-// outbox is full. The caller holds mu.
+// appendToOutbox writes pending to the outbox. It drops and counts exchanges that do not encode or do not fit into the
+// outbox. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
@@ -108,7 +108,7 @@ func (h *handoff) appendToOutbox() error {
 		return err
 	}
 	// The outbox is at the quota. New exchanges are dropped, and older ones stay. Rows, echo keys and up to queueLen
-	// signals are still appended, because a flush without exchanges may exceed the quota.
+	// signals are still appended, because a flush without exchanges is allowed to exceed the quota.
 	h.pending.stubs = nil
 	exchanges := h.pending.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.deps.state.heldBytes.Add(-h.pending.heldBytes)
@@ -235,7 +235,6 @@ func (h *handoff) pauseAppends(now time.Time) {
 	h.outbox.FreeSpace()
 }
 
-// takeReleaseRequest returns releaseRequested, and resets it to false.
 func (h *handoff) takeReleaseRequest() (releaseNow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

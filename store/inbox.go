@@ -10,7 +10,7 @@ import (
 
 const (
 	queueLen   = 8192    // most turns in the inbox
-	flushAt    = 500     // queued turns at which the recorder runs at once
+	flushAt    = 500     // queued turns at which the recorder runs without waiting
 	pieceBytes = 1 << 20 // size per append; must fit into the space reserved by the outbox for a full disk
 )
 

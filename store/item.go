@@ -201,7 +201,7 @@ func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSessi
 }
 
 // addBuiltIn adds the loop warning and the measured rules file sections (parts of a CLAUDE.md or AGENTS.md) to the
-// matched lessons, because only the assignment names them. If other sessions share the assignment, addBuiltIn adds only
+// matched lessons, because only the assignment lists them. If other sessions share the assignment, addBuiltIn adds only
 // the loop warning, and only to a session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
@@ -218,7 +218,7 @@ func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	}
 }
 
-// addFacts sets the fields that come from a record's facts. Older releases' rows have no facts.
+// addFacts sets the fields that come from rec.Facts. Older releases' rows have no facts.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.ErrorKinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.ErrorKinds...), append([]string{}, f.Tags...)
@@ -233,7 +233,7 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns changed since the first turn, a call in that turn may name an opted-out path. The row
+	// If the opt-out patterns changed since the first turn, a call in that turn can name an opted-out path. The row
 	// does not have the call, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task

@@ -31,8 +31,8 @@ func (s *Store) LatePosts() int64 {
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
 // updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. While rows must be read back from
-// the outbox, oldestUndelivered stays unchanged, or is now if it was 0, because these rows' times are unknown. The
-// caller holds deliverer.deliveryMu.
+// the outbox, the times of these rows are unknown; oldestUndelivered then stays unchanged, or becomes the current time
+// if it was 0. The caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, d := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 const (
 	defaultSessions  = 20_000
-	idleAfter        = 10 * time.Minute // a session unused for this time may leave memory
+	idleAfter        = 10 * time.Minute // a session unused for this time can leave memory
 	reservedShare    = 16               // 1/16 of the limit is reserved for continuing sessions
 	maxSweepExamined = 4096             // sessions examined per sweep
 	maxAddExamined   = 16               // sessions examined per addition
@@ -21,7 +21,7 @@ const (
 
 // liveSessions holds sessions in memory, up to a limit, ordered by last use. A session leaves memory only when no
 // request pins it and the backend has its row. While the backend is down, a row in the outbox suffices, and
-// evictedFlush records that look-ups may miss the session.
+// evictedFlush records that look-ups can miss the session.
 //
 // A flush is one numbered run of the recorder.
 type liveSessions struct {
@@ -32,12 +32,12 @@ type liveSessions struct {
 	// byTenant has each tenant's sessions, most recently used first.
 	byTenant    map[string]*list.List
 	tenantLimit int // session limit per tenant; 0 means no limit
-	// storesNothing means that the backend stores nothing. Evicted sessions are then lost, so eviction happens only at
-	// the limit.
+	// storesNothing means that the backend stores nothing. An evicted session would be lost, so sessions leave memory
+	// only at the limit.
 	storesNothing bool
 	replica       string // this process's name
 	// evictedFlush is the newest flush with an evicted session's row that the backend did not have. Until that flush is
-	// delivered, look-ups may miss the session.
+	// delivered, look-ups can miss the session.
 	evictedFlush atomic.Int64
 }
 
@@ -57,7 +57,7 @@ type Session struct {
 	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only the recorder uses
 	// placeholderNumbers.
 	placeholderNumbers *redact.PlaceholderNumbers
-	// mayHaveOlderRecord means that the session began while the backend did not answer, so the backend may have an
+	// mayHaveOlderRecord means that the session began while the backend did not answer, so the backend might have an
 	// older record.
 	mayHaveOlderRecord atomic.Bool
 	// optOutUnchecked means that the row was encoded, or left out, before the newest turn was checked against the
@@ -65,7 +65,7 @@ type Session struct {
 	optOutUnchecked atomic.Bool
 }
 
-// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend may have
+// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend might have
 // an older record.
 func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
@@ -170,7 +170,7 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// newSessionLimit returns the session count at which no new session may begin. The rest is reserved for continuing
+// newSessionLimit returns the session count at which no new session begins. The rest is reserved for continuing
 // sessions, and for units (runs and parent sessions).
 func (l *liveSessions) newSessionLimit() int { return l.limit - l.limit/reservedShare }
 

@@ -13,7 +13,7 @@ import (
 const documentCost = 160
 
 // openDocuments caches open sessions' encoded exchanges, so that closing needs no read from the backend. It has all
-// exchanges in a session or none: if an exchange does not fit, the session is dropped. The oldest sessions stay,
+// exchanges in a session or none, so a session is dropped if an exchange does not fit. The oldest sessions stay,
 // because they close next. Only the holder of deliverer.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments

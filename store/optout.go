@@ -48,7 +48,7 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 }
 
 // recordOptOut records in the session whether a turn opted out, and removes any items in x that repeat an opted-out
-// turn. After such a turn, x also opts out if it has a result for an unknown call; the call may belong to that turn.
+// turn. After such a turn, x also opts out if it has a result for an unknown call; the call might belong to that turn.
 func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, optedOut, hasUnknownCall bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -94,8 +94,8 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 	return allOptedOut
 }
 
-// queueUnitRow records that the session's run has content that may be stored, and queues the run's row the first time.
-// A run with only opted-out sessions gets no row. The caller has locked the session.
+// queueUnitRow records that the session's run has storable content, and queues the run's row the first time. A run with
+// only opted-out sessions gets no row. The caller has locked the session.
 func (o *optOutFilter) queueUnitRow(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {

@@ -56,13 +56,13 @@ func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry 
 	return out
 }
 
-// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. An unreadable
+// hidesSessionWords reports whether feedback text on the whole session might be about an opted-out turn. An unreadable
 // row counts as yes.
 func (l *LateOptOut) hidesSessionWords() bool {
 	return l.hidesAnyTurn() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
-// hidesAnyTurn reports whether a stored turn is hidden, or a turn with a deleted exchange may be hidden.
+// hidesAnyTurn reports whether a stored turn is hidden, or a turn with a deleted exchange might be hidden.
 func (l *LateOptOut) hidesAnyTurn() bool {
 	if anyHidden := slices.Contains(l.hidden, true); anyHidden || l.checkedBefore {
 		return anyHidden

@@ -16,7 +16,7 @@ import (
 // number of opted-out turns and messages, stored under an HMAC of the session id
 // (docs/decisions/0014-opt-out-marks.md).
 //
-// Another replica may get a named session's next turn, so the mark is also written to the shared backend before the
+// Another replica can get a named session's next turn, so the mark is also written to the shared backend before the
 // client has the end of the answer.
 
 // maxMarks is the mark limit; the oldest mark is deleted first.

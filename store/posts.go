@@ -16,8 +16,8 @@ const (
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is a backend's part for parked feedback. Parked feedback waits under an echo key until a session with
-// the key is known.
+// parkingStore is the part of a backend that holds parked feedback. Parked feedback waits under an echo key, a hash of
+// an id or text, until a session with the key is known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -88,7 +88,7 @@ type subject struct {
 	// Works are groups of references to commits, branches and pull requests. The groups are tried in order. The subject
 	// is every session with a tool result that contains a reference from the first group found in any session.
 	Works [][]work.Ref `json:"works,omitempty"`
-	// HasClientID means that the sender chose the entry id. The post may then repeat a stored entry, and gets the
+	// HasClientID means that the sender chose the entry id. If the post repeats a stored entry, the entry keeps the
 	// stored time.
 	HasClientID bool `json:"keyed,omitempty"`
 
@@ -130,7 +130,7 @@ func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subjec
 	return Posted{}, false
 }
 
-// The echo key prefixes s:, q: and r: stand for a session name, a request id and a response id.
+// An echo key's text begins with s: for a session name, q: for a request id, or r: for a response id.
 func postSubject(tenant string, p *feedback.Post) (s subject, err error) {
 	s.HasClientID = p.HasSenderID
 	switch {
@@ -220,7 +220,7 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 		}
 		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, finishedErasures: s.finishedErasures}
 	}
-	// Read the parked feedback before the session: an entry that moves to the session meanwhile is then found there.
+	// Parked feedback is read before the session, so that an entry that moves to the session meanwhile is found there.
 	e, err := po.parkedOriginal(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
@@ -251,12 +251,12 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	if err := po.backend.Park(ctx, tenant, s.Key, e); err != nil {
 		return Posted{}, err
 	}
-	// A session with the key may have begun between look-up and parking; the feedback would stay parked.
+	// A session with the key might have begun between look-up and parking, and the feedback would stay parked.
 	p, ok, err := po.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	return p, nil // the parked copy is harmless: entries with one id count once
+	return p, nil // the parked copy is harmless, because entries with the same id count once
 }
 
 // joinByKey adds feedback to the newest known session with the subject's echo key.
@@ -285,7 +285,7 @@ func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fe
 }
 
 // join adds feedback to a session and to the session's run or parent session. For an opted-out session the status is
-// Ignored. If the session is deleted meanwhile, so is the feedback, and the error is ErrNoSession.
+// Ignored. If the session is deleted meanwhile, the feedback is deleted too, and the error is ErrNoSession.
 func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
@@ -299,7 +299,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		}
 		e = originalEntry(e, stored, ok)
 	}
-	// The session comes first: refused feedback must not count for the run or parent session.
+	// The session is written first, so that refused feedback does not count for the run or parent session.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
 	if po.undoer.undo(ctx, s.finishedErasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession

@@ -166,8 +166,8 @@ func (po *poster) write(list []*queuedPost) error {
 	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.AddPosts(posts) })
 }
 
-// knownSession returns the session with the reply, request or sample that a post names, if known now. With the session
-// id in the outbox, deleting the session also deletes the post.
+// knownSession returns the session with the reply, request or sample that a post names, if known now. The outbox stores
+// the session id with the post, so deleting the session also deletes the post.
 func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
 	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}
@@ -177,7 +177,7 @@ func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, c
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownSessionLimit)
 	defer cancel()
-	ids, err := po.ratedSession(ctx, tenant, s) // a backend that fails to write may answer reads
+	ids, err := po.ratedSession(ctx, tenant, s) // a backend that fails to write can still answer reads
 	if err != nil {
 		return nil
 	}
@@ -325,7 +325,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 }
 
 // ratedSession returns a list with the session that has the subject's reply, request or sample. The list is empty if
-// the session is unknown, and for a commit, as a commit may be in several sessions.
+// the session is unknown, and for a commit, as a commit can be in several sessions.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)

@@ -15,10 +15,10 @@ const (
 	// waitLimit is how long a request may wait for the backend in total, for looking up the session and writing the
 	// decisions.
 	waitLimit = 65 * time.Millisecond
-	// overdueLimit is the longest wait while earlier requests' writes exceed waitLimit.
+	// overdueLimit replaces waitLimit while earlier writes are overdue, that is still running after waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	maxOverdue   = 256 // no new write starts above this number of overdue writes
-	maxUnawaited = 256 // concurrent PublishCounts writes
+	maxOverdue   = 256 // no new write starts while more writes are overdue
+	maxUnawaited = 256 // limit for concurrent PublishCounts writes
 )
 
 // publisher writes a turn's decisions (chosen lessons and random assignments) to a shared backend before the client has
@@ -91,7 +91,7 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 }
 
 // write writes a batch without deleted sessions' content. If an erasure meanwhile has missed the new rows, write
-// deletes them, even after an error, because an interrupted write may have succeeded.
+// deletes them, even after an error, because an interrupted write might have succeeded.
 func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	finished := p.undoer.tombstones.finishedErasures()
 	b = p.undoer.tombstones.withoutDeleted(b)

@@ -27,20 +27,20 @@ type recorder struct {
 	sentiment  bool                     // the user's sentiment is implicit feedback
 
 	redactor      *redact.Redactor // continues the session's placeholder numbers
-	reusableTurns []Turn           // empty; the inbox uses the memory next
+	reusableTurns []Turn           // empty; the inbox reuses the memory
 	inProgress    turnsInProgress
 }
 
 type turnsInProgress struct {
-	reusableTurns []*TurnStart // empty; inbox.startedTurns uses the memory next
+	reusableTurns []*TurnStart // empty; inbox.startedTurns reuses the memory
 	turns         []*TurnStart // turns in progress at the last flush
 	unwritten     []*TurnStart // turns with a stub in handoff.pending
 }
 
-// record writes new turns and changed sessions' rows to the outbox. Rows with only changed counts wait for delayedPause
-// unless all is true. A crash loses at most the turns since the last call.
+// record writes new turns and changed sessions' rows to the outbox. Rows in which only counts changed wait for
+// delayedPause, unless all is set. A crash loses at most the turns since the last call.
 //
-// record works in pieces, because redaction, encoding and writing copy each exchange, and many turns may end at once,
+// record works in pieces, because redaction, encoding and writing copy each exchange, and many turns can end together,
 // for example when the network fails.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()

@@ -102,7 +102,7 @@ func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 }
 
 // redactedRow returns a session's row with redacted tool arguments. Equal arguments stay equal, so loops are still
-// found. ok is false for a deleted session, and for one without a turn that may be stored.
+// found. ok is false for a deleted session, and for one without a storable turn.
 func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	flushEvery = 50 * time.Millisecond // between runs of the recorder, and of the deliverer
-	purgeEvery = time.Second           // between checks for old sessions
+	flushEvery = 50 * time.Millisecond // pause between recorder runs, and between deliverer runs
+	purgeEvery = time.Second           // pause between checks for old sessions
 )
 
 // Run records offered turns in the outbox, and delivers the outbox to the backend. After ctx ends, Run writes

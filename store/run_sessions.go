@@ -10,7 +10,7 @@ import (
 // maxRunSessions limits the sessions in a RunSessions, without the parent.
 const maxRunSessions = 200
 
-// RunSessions lists the sessions in one run, or of one parent session, oldest first.
+// RunSessions lists a run's or a parent session's sessions, oldest first.
 type RunSessions struct {
 	Name     string        `json:"name"`
 	Sessions []SessionItem `json:"sessions"`
@@ -19,7 +19,7 @@ type RunSessions struct {
 	Verdict  string        `json:"verdict"` // verdict on the shared reward
 }
 
-// Run returns the sessions in a run or of a parent session, or ErrNoSession.
+// Run returns a run's or a parent session's sessions, or ErrNoSession.
 func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, error) {
 	out := RunSessions{Name: name, Sessions: []SessionItem{}}
 	listed, rec, err := a.find(ctx, tenant, name)

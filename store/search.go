@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks in a session for each non-empty text in s, and reports whether all were found. The returned hit is the
-// first one for s.words or, if s has no words, for s.failure or s.tool.
+// search searches a session for the texts in s (words, tool name, failure), and reports whether all non-empty ones were
+// found. The returned hit is the first one for s.words or, if s has no words, for s.failure or s.tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {
@@ -94,7 +94,7 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 }
 
 // excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text. The original text
-// may be shorter, so excerpt limits both.
+// can be shorter, so excerpt limits both.
 func excerpt(text string, offset, length int) string {
 	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {

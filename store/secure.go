@@ -29,9 +29,9 @@ type syncPoint struct {
 	lastRow int64
 }
 
-// syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
-// backend's disk is full (diskFull). It then also frees the disk space that the outbox
-// reserves. The error joins deliveryErr and the sync error. If both are nil, the error comes from deleting the rows.
+// syncAndRelease syncs the backend, and deletes safe rows from the outbox. If the backend's disk is full (diskFull), it
+// syncs even after a failed delivery, and frees the disk space that the outbox reserves. The error joins deliveryErr
+// and the sync error. If both are nil, the error comes from deleting the rows.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
@@ -92,7 +92,7 @@ func (s *deliverer) close() error {
 	return errors.Join(s.handoff.outbox.Release(s.tracker.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagError returns the reason why the backend lacks rows. The error is nil if the backend lacks no rows, or stores
+// lagError returns why rows are missing from the backend. It returns nil if none are missing, or if the backend stores
 // nothing.
 func (s *deliverer) lagError() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()

@@ -43,7 +43,7 @@ type sessions struct {
 
 func (s *sessions) hasReplicas() bool { return s.sharedMarks != nil }
 
-// acquire returns a session from memory or from the backend, and pins it. uncertain means that the session may exist
+// acquire returns a session from memory or from the backend, and pins it. uncertain means that the session might exist
 // although acquire returns nil.
 func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
@@ -54,14 +54,14 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.mayBeInOutbox() // the row may be only in the outbox
+		return nil, s.mayBeInOutbox() // the row might be only in the outbox
 	}
 	ses = s.live.add(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// reportLookup reports a failed look-up. A timeout error does not wrap session.ErrUnavailable: the backend may work,
-// and only be slower than the limit.
+// reportLookup reports a failed look-up. A timeout error does not wrap session.ErrUnavailable, because the backend
+// might work, only slower than the limit.
 func (s *sessions) reportLookup(err error) {
 	if isTimeout(err) {
 		err = fmt.Errorf("the store did not answer within limits.lookup_timeout (%v); if it answers other calls, raise this limit: %v", s.lookupTimeout, err) //nolint:errorlint // see above
@@ -98,7 +98,7 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-// findByEchoes returns the sessions that the backend stores for each echo key. If uncertain is true, some may be
+// findByEchoes returns the sessions that the backend stores for each echo key. If uncertain is true, some might be
 // missing.
 func (s *sessions) findByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
@@ -230,8 +230,8 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 }
 
-// applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica may have continued the
-// session and written a newer opt-out mark, with more turns to hide.
+// applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica might have continued
+// the session and written a newer opt-out mark, with more turns to hide.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	fullyOptedOut := ses.Record.IsFullyOptedOut()
@@ -251,7 +251,7 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newestRecord returns the newer record: the one in memory or the stored one. If the record in memory is newer and
+// newestRecord returns the newer of the record in memory and the stored record. If the record in memory is newer and
 // shares an assignment with other sessions, the stored record is merged into a copy.
 func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record

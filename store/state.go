@@ -9,7 +9,7 @@ import (
 	"precept/internal/label"
 )
 
-// deps is what the handoff and the deliverer have in common.
+// deps holds what both the handoff and the deliverer need.
 type deps struct {
 	now       func() time.Time
 	guard     *guard.Guard
@@ -24,11 +24,11 @@ type state struct {
 	delivered         atomic.Int64 // number of the newest flush (recorder run) in the backend
 	durable           atomic.Int64 // number of the newest flush in the outbox
 	lagging           atomic.Bool  // rows only in the outbox must be read back
-	lookupsMayMiss    atomic.Bool  // look-ups may miss sessions with rows only in the outbox
+	lookupsMayMiss    atomic.Bool  // look-ups can miss sessions with rows only in the outbox
 	heldBytes         atomic.Int64 // bytes of exchanges in the inbox and in batches
 	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, Unix microseconds; 0 means none
 	outboxBytes       atomic.Int64 // outbox size on disk
-	mustReread        atomic.Bool  // the outbox was damaged: read all undelivered rows again
+	mustReread        atomic.Bool  // the outbox was damaged, so all undelivered rows must be read again
 	backendDown       atomic.Bool  // the last write to the backend failed
 	outboxFailed      atomic.Bool  // the last write to the outbox failed
 	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges

@@ -104,7 +104,7 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.backendDown.Load() && !s.state.outboxFailed.Load() }
 
-// NothingStored is what Problem returns if the data directory cannot be written.
+// NothingStored is Problem's result if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
 
 // Problem describes a failing part of the store, and the effect; "" means all parts work.
@@ -139,8 +139,8 @@ func (s *Store) IsShared() bool { return s.sessions.hasReplicas() }
 // Acquire looks for the session in memory, then in the backend for at most Options.LookupTimeout, and pins it: a pinned
 // session stays in memory until Release. ses is nil if the tenant has no such session.
 //
-// uncertain means that the session may exist although ses is nil: the backend did not answer in time, the row may be
-// only in the outbox, or memory is full. A new session that then begins is excluded from the experiment.
+// uncertain means that the session might exist although ses is nil, because the backend did not answer in time, the row
+// is only in the outbox, or memory is full. A new session that then begins is excluded from the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	return s.sessions.acquire(ctx, tenant, id)
 }
@@ -148,7 +148,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 // AcquireInMemory returns and pins a session in memory; nil means not in memory.
 func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.acquireInMemory(id) }
 
-// FullReason returns the reason why no session may begin for a tenant, or "". Memory is full if no session can be
+// FullReason returns the reason why no session can begin for a tenant, or "". Memory is full if no session can be
 // evicted, and if limits.sessions (less a reserved share) or the tenant's limits.tenant_sessions is reached.
 func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
@@ -158,7 +158,7 @@ func (s *Store) FullReason(tenant string) label.Reason {
 // returns nil, and the request is forwarded without lessons and without a record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
-// AddMember makes rec's session a member of unit, a pinned run or parent session. No other goroutine may have rec yet.
+// AddMember makes rec's session a member of unit, a pinned run or parent session. No other goroutine must use rec yet.
 func (s *Store) AddMember(unit *Session, rec *session.Record) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
@@ -168,25 +168,25 @@ func (s *Store) AddMember(unit *Session, rec *session.Record) {
 // Release ends a pin, and queues the session's row for the recorder if the turn changed the record.
 func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
-// Refresh reads a session from the backend again, because another replica may have continued it. A session that began
+// Refresh reads a session from the backend again, because another replica might have continued it. A session that began
 // while the backend did not answer adopts the stored record, and is excluded from the experiment, because a turn got no
 // lessons. If the backend does not answer within Options.LookupTimeout, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
-// RefreshUnit reads a unit (a run or a parent session) from the backend again, because other replicas may have assigned
-// the lessons at random. If the backend does not answer, the unit stays unchanged. This is safe, because all replicas
-// compute the same assignment.
+// RefreshUnit reads a unit (a run or a parent session) from the backend again, because other replicas might have
+// assigned the lessons at random. If the backend does not answer, the unit stays unchanged. This is safe, because all
+// replicas compute the same assignment.
 func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.refreshUnit(ctx, unit) }
 
 // ApplyOptOut hides the opted-out turns in a new session's record, if another replica has stored an opt-out mark. items
 // is the number of items from earlier turns, which the client sends again. All earlier turns are hidden if the backend
-// does not answer, now or earlier in this request (uncertain).
+// does not answer, or did not answer earlier in this request (uncertain).
 func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
 // FindByEchoes returns the sessions with the given echo keys from the backend, within Options.LookupTimeout. An echo
-// key is a hash of a text or id, and leads feedback and later requests to a session. uncertain means that some may be
+// key is a hash of a text or id, and leads feedback and later requests to a session. uncertain means that some might be
 // missing, because the backend did not answer in time or rows are only in the outbox.
 func (s *Store) FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	return s.sessions.findByEchoes(ctx, tenant, keys)
@@ -204,7 +204,7 @@ func (s *Store) NewestRecord(row *session.Row) *session.Record { return s.sessio
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
 // BeginTurn records that a turn is in progress, and never blocks. If the program dies before the turn ends, the backend
-// gets a stub: the exchange without content. The identity and the decisions in x must be final; other fields may change
+// gets a stub: the exchange without content. The identity and the decisions in x must be final; other fields can change
 // until Offer.
 func (s *Store) BeginTurn(x *sample.Exchange) *TurnStart { return s.inbox.BeginTurn(x) }
 
@@ -219,7 +219,7 @@ func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 // in other replicas.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like AddEchoes, for a request with an exchange that may have opted out. The keys are written only after
+// HoldKeys is like AddEchoes, for a request with an exchange that might have opted out. The keys are written only after
 // ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
@@ -229,7 +229,7 @@ func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
 // OptedOut reports whether an exchange opted out, because a call in the reply or in answered names an opted-out path.
-// answered has the arguments of the calls answered by the exchange's tool results or the provider's tools.
+// answered has the call arguments for the tool results in the exchange, and for calls to the provider's own tools.
 //
 // OptedOut also removes any items in x that repeat an opted-out exchange, stores the result in the session, and calls
 // ReleaseKeys.
@@ -238,11 +238,11 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 }
 
 // Publish writes a turn's decisions to a shared backend before the client has the end of the response, because the
-// client's next request may reach a different replica. unit is the run or parent that shares the session's lesson
+// client's next request can reach a different replica. unit is the run or parent that shares the session's lesson
 // assignment, or nil. waited is how long the request has waited for the backend.
 //
-// A failed or slow write loses nothing: the recorder's next batch has the same rows. Without other replicas Publish
-// does nothing.
+// A failed or slow write loses nothing, because the recorder's next batch has the same rows. Without other replicas
+// Publish does nothing.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
@@ -265,14 +265,14 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions with a tool result that contains a reference from the first group
-// found in any session. If no session has a reference, the error is a *WorkError.
+// RateWork tries the reference groups in order. It stores feedback on the newest sessions with a tool result that
+// contains a reference from the first group found. If no group is found, the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
 // Post stores one feedback entry on the first known session. Post tries candidates, then the echo key, then fallbacks.
-// If no session is known, the entry is parked: it waits until an exchange with the key arrives.
+// If no session is known, the entry is parked until an exchange with the key arrives.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, key session.EchoKey, e feedback.Entry, fallbacks ...session.ID,
 ) (Posted, error) {
@@ -322,8 +322,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.deleter.forgetTenant(ctx, tenant)
 }
 
-// WithDeliveryPaused runs f under deliverer.deliveryMu: no outbox row is delivered and no session deleted meanwhile.
-// Publish, Post and Import may still write to the backend.
+// WithDeliveryPaused runs f under deliverer.deliveryMu, so that no outbox row is delivered and no session deleted
+// meanwhile. Publish, Post and Import can still write to the backend.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.deliverer.deliveryMu.Lock()
 	defer s.deliverer.deliveryMu.Unlock()

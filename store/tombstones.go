@@ -82,7 +82,7 @@ func (t *tombstones) finishedErasures() uint64 {
 }
 
 // erasedSince reports whether an erasure of the session or its tenant runs, or has ended since finishedErasures
-// returned finished, and may have missed a write in progress.
+// returned finished, and might have missed a write in progress.
 func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -98,7 +98,7 @@ type undoer struct {
 	onFailure func(step label.Step, err error)
 }
 
-// undo deletes the session and returns true if an erasure may have missed a write. finished is what finishedErasures
+// undo deletes the session and returns true if an erasure might have missed a write. finished is what finishedErasures
 // returned before the write.
 func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id session.ID) bool {
 	if !u.tombstones.erasedSince(finished, tenant, id) {

@@ -224,7 +224,7 @@ func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]
 	return a.optOut.Load().VisibleExchanges(list), nil
 }
 
-// Block returns the block that inserted a lesson into a session; "" means none is stored.
+// Block returns the text that was inserted into a session for a lesson; "" means none is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -238,7 +238,8 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardDetail returns a session's reward with the feedback. applied is the reward in the counters.
+// rewardDetail computes the reward from entries, and marks the entries that decide it. settled has the reward in the
+// counters.
 func (a *Archive) rewardDetail(settled session.SettledState, entries []feedback.Entry) RewardDetail {
 	out := RewardDetail{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {

@@ -66,8 +66,8 @@ func (h *history) intentSample() Sample {
 }
 
 // dialogNumber returns the number from which a dialog_response's id is derived. The number must not change if the
-// session continues: a session that first talked and later used tools keeps the numbers for the first user turns. The
-// first exchanges may have been deleted (learning.hot) after their samples were exported.
+// session continues, so a session that first talked and later used tools keeps the numbers for the first user turns.
+// The first exchanges might have been deleted (learning.hot) after their samples were exported.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.secondUserTurnStart() {

@@ -42,7 +42,7 @@ func collectLessons(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// stateRank returns a lesson state's rank, -1 for the state matched and for rules file section states.
+// stateRank returns a lesson state's rank, -1 for the state "matched" and for rules file section states.
 func stateRank(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

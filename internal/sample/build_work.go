@@ -12,10 +12,10 @@ const (
 	minCostlyCalls    = 25
 	minCostlyTokens   = 400_000
 	minCostlyFailures = 5
-	slowMS            = 600_000 // milliseconds
+	slowMS            = 600_000 // milliseconds of model time
 )
 
-// maxOpenFailures bounds the failed calls that corrections compares with each later call. A session may have ten
+// maxOpenFailures bounds the failed calls that corrections compares with each later call. A session can have ten
 // thousand failed calls.
 const maxOpenFailures = 64
 
@@ -72,7 +72,7 @@ func (h *history) exchangesBetween(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.exchanges), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether the arguments of two calls have a third of the words in common.
+// sameAim reports whether the arguments of two calls have a third of the shorter one's words in common.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {

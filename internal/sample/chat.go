@@ -141,8 +141,7 @@ func (e *Exchange) hasCompleteReply() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
-// repeatsReply reports whether the items repeat the last reply. If the provider stores the conversation, the items do
-// not repeat the reply.
+// repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
 func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {
@@ -288,7 +287,7 @@ func lastUserText(items []*wire.Item) (words string) {
 }
 
 // contentText returns the text from a JSON string or a list of parts. Other JSON is returned unchanged, because a
-// correction may have any form.
+// correction can have any form.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

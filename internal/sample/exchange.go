@@ -48,8 +48,8 @@ type Exchange struct {
 	Redacted         map[string]int    `json:"redacted,omitempty"`  // replacements by kind
 	Truncated        bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// System and Tools are the prompt and the tools outside the agent's list. Only a session's first exchange holds
-	// System and Tools, because the agent repeats them every turn.
+	// System and Tools are the system prompt and the tool definitions, if the request has them outside the message
+	// list. Only a session's first exchange has them, because the agent repeats them every turn.
 	System    json.RawMessage `json:"-"`
 	Tools     json.RawMessage `json:"-"`
 	HasPrompt bool            `json:"prompt,omitempty"` // stored items begin with System and Tools; set by Encode
@@ -63,8 +63,8 @@ type Exchange struct {
 	sealed *Encoded // set by Seal
 }
 
-// maxUncutTask is the length up to which TurnFacts.Task is a complete text, in bytes. A longer text may end inside a
-// secret.
+// maxUncutTask is the length up to which TurnFacts.Task is a complete text, in bytes. A longer text was cut, possibly
+// inside a secret.
 const maxUncutTask = 4 << 10
 
 // TurnFacts holds facts about a turn for session lists.
@@ -80,7 +80,7 @@ type TurnFacts struct {
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
-	State      string  `json:"state"` // matched | injected | withheld | control; for a rules file section: kept | cut
+	State      string  `json:"state"` // matched | injected | withheld | control; for a rules file section: kept | cut (left out)
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
@@ -137,7 +137,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 		e.New[i] = redactItem(nil, item)
 	}
 	redactText := r.Text
-	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end inside a secret
+	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply can end inside a secret
 		redactText = r.TruncatedText
 	}
 	for i := range e.Reply.Calls {

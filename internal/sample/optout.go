@@ -26,7 +26,7 @@ type OptOut struct {
 
 type pathPattern struct {
 	glob    string
-	literal string // every matching path contains this text, so most arguments need no parsing; may be ""
+	literal string // every matching path contains this text, so most arguments need no parsing; can be ""
 }
 
 // NewOptOut returns the opt-outs for paths, agents and tenants. The arguments are globs in doublestar syntax that
@@ -71,7 +71,7 @@ func matchesAny(globs []string, name string) bool {
 // UnknownArgs replaces a call's arguments if precept does not have them.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange stored under a different hash may name a path
+// PathHash returns a hash of the path patterns, "" for none. An exchange stored under a different hash can name a path
 // that is opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
@@ -117,8 +117,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath is a cheap test before NamesPath. The test does not decode args, which may contain a whole file. The
-// result is also true for an escape such as \u002e, which may hide a pattern's literal.
+// mayNamePath is a cheap test before NamesPath. The test does not decode args, which can contain a whole file. The
+// result is also true for an escape such as \u002e, which can hide a pattern's literal.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -128,7 +128,7 @@ func (o *OptOut) mayNamePath(args []byte) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
 }
 
-// appendLower returns text in lower case, appended to dst if the text is ASCII. Most texts are short, so dst may be a
+// appendLower returns text in lower case, appended to dst if the text is ASCII. Most texts are short, so dst can be a
 // buffer on the stack.
 func appendLower(dst, text []byte) []byte {
 	for _, c := range text {
@@ -173,9 +173,9 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// matchesInText reports whether a lower-case text names a matching path. The path may be the whole text, because names
-// may contain blanks. The path may also be a word between blanks or a shell's marks, or a run of plain file name
-// characters.
+// matchesInText reports whether a lower-case text names a matching path. The path can be the whole text, because names
+// can contain spaces. The path can also be a word between spaces or a shell's special characters, or a run of plain
+// file name characters.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -207,7 +207,7 @@ func (p pathPattern) matches(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath returns a path without ./, .., doubled slashes and quotes, and the trailing dots and blanks that Windows
+// normalPath returns a path without ./, .., doubled slashes and quotes, and the trailing dots and spaces that Windows
 // ignores.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
@@ -236,7 +236,7 @@ func isShellBreak(r rune) bool {
 }
 
 // isNameBreak reports whether r belongs to neither a plain file name nor the pattern. isNameBreak finds the path in
-// `cat .env*`, and in languages without blanks between words.
+// `cat .env*`, and in languages without spaces between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):
@@ -247,7 +247,7 @@ func (p pathPattern) isNameBreak(r rune) bool {
 
 // globLiteral returns a glob's longest run without meta characters, "" if matching paths share no text.
 func globLiteral(glob string) string {
-	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape a quote, <, > and &
+	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON can escape a quote, <, > and &
 		return ""
 	}
 	best := ""

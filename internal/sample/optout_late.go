@@ -101,7 +101,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) b
 		}
 	}
 	ids := m.eventIDs()
-	if len(ids) == 0 || len(ids) >= maxEventIDs { // the list of ids may be incomplete
+	if len(ids) == 0 || len(ids) >= maxEventIDs { // the list of ids can be incomplete
 		if len(hidden) > 0 || o.sampleNamesPath(m) {
 			return true
 		}

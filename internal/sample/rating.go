@@ -33,7 +33,7 @@ func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h lacks the turn, which may have opted out
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h lacks the turn, which might have opted out
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()
@@ -143,8 +143,8 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote the
-// call, and worked. A call that worked may be unwanted, so the label is only "acceptable".
+// unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote it, and
+// worked. The call might still be unwanted, so the label is only "acceptable".
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",

@@ -90,7 +90,7 @@ func (h *history) addExchange(e *Exchange) {
 		before = &h.exchanges[n-1].Reply
 	}
 	items := e.items(before)
-	verdicts, index := e.judgementsOn(items), 0
+	judgements, index := e.judgementsOn(items), 0
 	for _, it := range items {
 		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
 			h.addMessage(EventAssistant, it.Text, e.Turn)
@@ -99,7 +99,7 @@ func (h *history) addExchange(e *Exchange) {
 			h.addCall(Call(c), e.Turn)
 		}
 		for i := range it.Results {
-			h.addResult(&it.Results[i], verdicts, index)
+			h.addResult(&it.Results[i], judgements, index)
 			index++
 		}
 		h.addMessage(EventUser, it.UserText, e.Turn)

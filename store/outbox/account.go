@@ -56,7 +56,7 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// isNewer reports whether c is newer than other; the compared counts grow over time.
+// isNewer reports whether c was written later than other. Admitted and Sequence grow over time.
 func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
@@ -141,7 +141,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without a write-ahead log, SQLite may open a read-only file only as immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without a write-ahead log, SQLite can open the read-only file only as immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

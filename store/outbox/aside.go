@@ -141,7 +141,7 @@ type fileContents struct {
 	posts            int64
 }
 
-// readContents counts the file's rows. delivered is the last row in the store.
+// readContents counts the file's rows. delivered is the sequence number of the last row in the store.
 func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
 		dest  *int64
@@ -160,7 +160,7 @@ func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	return found, nil
 }
 
-// matches reports whether counts agree with the file, and add up to Admitted.
+// matches reports whether c agrees with the file, and the other counts add up to c.Admitted.
 func (f *fileContents) matches(c *counts) bool {
 	sum := c.Stored + c.Spooled + c.Incomplete + f.openTurns
 	for _, dropped := range c.dropped {
@@ -273,7 +273,7 @@ func (o *Outbox) damagedPaths() []string {
 	return names
 }
 
-// DeleteDamagedFiles deletes damaged files that last changed before a time; the zero time means all.
+// DeleteDamagedFiles deletes renamed damaged files that last changed before a time; the zero time means all.
 func (o *Outbox) DeleteDamagedFiles(before time.Time) (err error) {
 	for _, name := range o.damagedPaths() {
 		info, statErr := os.Stat(name)

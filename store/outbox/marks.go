@@ -5,8 +5,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark is the opt-out mark for a fully opted-out session, with the turn and item counts. Name is a hash that does not
-// reveal the session.
+// Mark records that a session was fully opted out, with the turn and item counts. Name is a hash that does not reveal
+// the session.
 type Mark struct {
 	Name         uint64
 	Turns, Items uint32
@@ -32,8 +32,7 @@ func (o *Outbox) AddMarks(list []Mark, maxMarks int) error {
 	return o.writeWithRepair(func() error {
 		return o.transact(func() error {
 			for _, m := range list {
-				// A mark that is in the table already keeps its place, so that the oldest session's mark is deleted
-				// first.
+				// A mark already in the table keeps its place, so that the oldest session's mark is deleted first.
 				err := execute(o.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))

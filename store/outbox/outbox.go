@@ -15,8 +15,8 @@ import (
 
 const (
 	busyTimeout = 5 * time.Second
-	// stateAllowance is how many bytes beyond the quota flushes without exchanges are allowed to use, because losing a
-	// session's row is worse than losing an exchange.
+	// stateAllowance is how far, in bytes, a flush without exchanges is allowed to exceed the quota. Losing a session's
+	// row is worse than losing an exchange.
 	stateAllowance = 64 << 20
 	// sparePages is the number of unused pages (8 MiB in total) that stay in the file.
 	sparePages = 1024
@@ -24,7 +24,7 @@ const (
 	vacuumPages = 256
 )
 
-// Kind is a row's kind; it determines the document's content.
+// Kind says what a row's document contains.
 type Kind int64
 
 const (
@@ -32,7 +32,8 @@ const (
 	KindTurns Kind = 1
 	// KindStub is a row for a turn in progress when the program died, with the Stub's document.
 	KindStub Kind = 2
-	// KindForgotten is a row with a document deleted before delivery. The exchange count remains.
+	// KindForgotten is a row that lost the document to Forget before delivery. The exchange count remains, for the
+	// account.
 	KindForgotten Kind = 3
 )
 
@@ -61,16 +62,16 @@ type Stub struct {
 type Flush struct {
 	Rows  []Row
 	Stubs []Stub
-	// Ended lists exchanges with ended turns. The stubs are deleted.
+	// Ended lists the ids of exchanges that ended. Append deletes the stubs.
 	Ended []string
-	// Dropped counts unstored exchanges by reason.
+	// Dropped counts exchanges that will never be stored, by reason.
 	Dropped map[string]int64
 	// Scrub makes the next Tidy also remove deleted rows' content from the file.
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
 	// Carried, if set, is an earlier file's account (the exchange counts), added to this file's account. Such a flush
-	// may exceed the quota. Carried exchanges that are neither incomplete nor dropped count as stored.
+	// is allowed to exceed the quota. Carried exchanges that are neither incomplete nor dropped count as stored.
 	Carried *Account
 }
 
@@ -105,7 +106,7 @@ type Outbox struct {
 	writer            *sqlite.Conn
 	counts            counts
 	storedCounts      counts          // counts in the file
-	openTurns         map[string]bool // exchanges in open turns; nil until the file is loaded
+	openTurns         map[string]bool // ids of exchanges in progress; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
 	needsScrub        bool            // unused pages may contain deleted text
 	bypassed          Flush           // content from CountBypassed calls not yet in the file
@@ -180,7 +181,7 @@ func (o *Outbox) load() error {
 	var lost loss
 	mismatch := false
 	err = o.transact(func() error {
-		target := o.counts.clone() // the newer account: the file's or the ballast's
+		target := o.counts.clone() // the newer account, from the file or the ballast
 		accountCopy, ok := o.readAccountCopy()
 		if ok && accountCopy.isNewer(&target) {
 			target = accountCopy

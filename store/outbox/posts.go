@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is posted feedback that the store failed to store. The account counts exchanges, and no posts.
+// Post is posted feedback that could not be written to the store. The account does not count posts as exchanges.
 type Post struct {
 	Number   int64 // set by AddPosts
 	Tenant   string
@@ -19,7 +19,7 @@ type Post struct {
 	Document []byte    // defined by the store
 }
 
-// postsTable creates the post table. openWriter executes it on every file, because files from earlier releases lack the
+// postsTable creates the post table. openWriter executes it on every file, because earlier releases did not create the
 // table.
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
@@ -70,8 +70,8 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers greater than after, oldest first. The list ends once the documents in
-// it have maxBytes or more.
+// Posts returns the posts with numbers greater than after, oldest first, until the total document size reaches
+// maxBytes.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -136,8 +136,8 @@ func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - o.counts.Posts, err
 }
 
-// dropPosts runs drop, a function deleting posts, in a transaction. On a full disk it deletes the ballast and runs drop
-// again. The caller holds mu.
+// dropPosts runs drop, a function that deletes posts, in a transaction. On a full disk it deletes the ballast and runs
+// drop again. The caller holds mu.
 func (o *Outbox) dropPosts(drop func() error) error {
 	if o.writer == nil {
 		return errClosed

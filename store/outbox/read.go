@@ -10,8 +10,7 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows from after+1 to until, in order. The list ends with the row at which the documents reach
-// maxBytes.
+// Read returns the rows from after+1 to until, in order. It stops early once the total document size reaches maxBytes.
 func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -26,7 +25,7 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return o.read(after, until, maxBytes)
 }
 
-// ReadExcept is like Read, but leaves out some tenants' rows. last is the last row read or left out.
+// ReadExcept is like Read without the rows from some tenants. The next call continues after sequence number last.
 func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
@@ -72,8 +71,8 @@ func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	})
 }
 
-// readPage returns s's results. The page ends once the documents in it have maxBytes or more. scan returns the current
-// result and the document size.
+// readPage returns s's results until the total document size reaches maxBytes. scan returns the current result and the
+// document size.
 func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()

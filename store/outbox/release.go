@@ -9,8 +9,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges since
-// the last call. refused counts exchanges that the store could not store, by reason. The next write stores the change.
+// MarkDelivered records that the store has the rows up to a sequence number, with the number of exchanges delivered
+// since the last call. refused counts the exchanges among them that the store could not store, by reason. The next
+// write stores the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -35,8 +36,8 @@ func (o *Outbox) DropIncomplete(turns int64) {
 	o.counts.addDropped(DroppedDamaged, turns)
 }
 
-// CountBypassed records exchanges delivered without a row in the queue. Ended, Dropped and Scrub in f describe the
-// turns. The next write stores the change.
+// CountBypassed counts exchanges that reached the store without a row in the queue, and applies Ended, Dropped and
+// Scrub from f. If the write fails, the next write includes the change.
 func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,8 +84,8 @@ func (o *Outbox) Release(safe int64) error {
 		_ = o.makeBallast() // each write tries again
 	}
 	if err == nil && o.hasBallast { // a scrub would need space on a full disk
-		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both. This never happens in
-		// an idle queue. An empty queue is therefore scrubbed.
+		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, so an idle queue
+		// would keep the text. An empty queue is therefore scrubbed.
 		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
 		o.needsScrub = o.needsScrub || countErr == nil && rows == 0
 	}
@@ -123,7 +124,7 @@ func (o *Outbox) Spooled() int64 {
 	return o.counts.Spooled
 }
 
-// Delivered returns the last row in the store, and the last row in the queue.
+// Delivered returns the sequence numbers of the newest row in the store and the newest row in the queue.
 func (o *Outbox) Delivered() (delivered, last int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

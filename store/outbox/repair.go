@@ -19,15 +19,15 @@ const (
 
 type logFile struct {
 	data      []byte
-	byteOrder binary.ByteOrder // for the words in a checksum
+	byteOrder binary.ByteOrder // in which checksums read the data
 }
 
 // repairLog repairs a write-ahead log damaged in the middle. SQLite ignores the log from the first wrong checksum on,
 // so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log, and the outbox finds
 // the damage by the row checksums.
 //
-// Frames after the last complete transaction are not repaired, because that transaction was never acknowledged. Before
-// a change, the damaged log is copied to copyPath.
+// Frames after the last complete transaction stay unrepaired. They belong to a transaction that was never acknowledged.
+// Before a change, the damaged log is copied to copyPath.
 func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -104,8 +104,8 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 // isCommit reports whether a frame ends a transaction. Only such a frame's header contains the database size.
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
-// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged
-// frame then does not belong to an unacknowledged transaction.
+// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. If so, the
+// damaged frame belongs to an acknowledged transaction.
 func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.isCommit(i) {

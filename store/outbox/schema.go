@@ -55,7 +55,7 @@ const (
 //   - synchronous FULL: a commit returns when it is on the disk.
 //   - auto_vacuum INCREMENTAL: a large file can shrink in steps, even on a full disk. It must be set before the first
 //     table is created.
-//   - secure_delete FAST: deleted text is overwritten if this needs no further page. Tidy removes the other pages.
+//   - secure_delete FAST: SQLite overwrites deleted text if this needs no extra disk access. Tidy removes the rest.
 //   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
 func pragmas() []string {
 	return []string{

@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare is the quota share, 1/reservedShare, reserved for tenants with few bytes. While less than the share is
-// free, a tenant's rows must not exceed half the free bytes. So the largest tenant loses exchanges first.
+// reservedShare reserves 1/reservedShare of the quota for tenants with few bytes. Once less than this share is free, a
+// tenant's rows must not exceed half the free bytes, so the largest tenant loses exchanges first.
 const reservedShare = 8
 
 type tenantUsage struct {
@@ -79,8 +79,8 @@ type Refused struct {
 }
 
 // RefusedTenants returns the tenants with exchanges in rows that do not fit into the queue. When the queue becomes
-// full, the largest tenants are refused first. Without counts by tenant, the result is empty, and Append may refuse the
-// whole flush.
+// full, the largest tenants are refused first. If bytes are not counted by tenant, the result is empty, and Append can
+// refuse the whole flush.
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

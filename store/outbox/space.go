@@ -60,8 +60,8 @@ func (o *Outbox) shrink() {
 	}
 }
 
-// vacuum removes at most maxPages unused pages, but leaves spare ones, and returns the number of removed pages. The
-// caller holds mu.
+// vacuum removes at most maxPages unused pages, but leaves spare unused pages, and returns the number of removed pages.
+// The caller holds mu.
 func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	free, err := queryInt(o.writer, "PRAGMA freelist_count")
 	if err != nil || free <= spare {
@@ -97,7 +97,7 @@ func (o *Outbox) trimLog() error {
 }
 
 // checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from the start;
-// TRUNCATE also empties it. A reading process causes an error.
+// TRUNCATE also empties the log. It fails while another process reads the file.
 func (o *Outbox) checkpoint(mode string) error {
 	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {

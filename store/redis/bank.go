@@ -34,7 +34,7 @@ func (b *Bank) Close() error { return b.store.Close() }
 // Texts returns all texts, and the set's version (number of changes); "" means no lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.store.do(ctx, "lessons", func(c client) error {
-		// One transaction: version and texts must match.
+		// One transaction reads both, so that version and texts match.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.store.commonKey("lessons")), pipe.Get(ctx, b.store.commonKey("lessons-version"))
 		if err := readPipeline(ctx, pipe); err != nil {
@@ -177,7 +177,7 @@ func (w *Watcher) reportProblem(problem string) {
 	}))
 }
 
-// Name returns "redis". The address may contain a password.
+// Name returns "redis". The address can contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Storage.

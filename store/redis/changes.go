@@ -14,7 +14,8 @@ import (
 
 // A settlement adds a session's contribution to the counters. So that a replica need not read all counters again, it
 // adds the other replicas' settlements to its counters in memory. Each shard has a log with the last settlements
-// (settle.lua). Positions reads new log entries, and Changes returns the deltas (counter changes).
+// (written by the script settle.lua). Positions reads new log entries, and Changes returns the deltas (counter
+// changes).
 
 // maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all the tenant's counters
 // must be read.
@@ -30,7 +31,7 @@ type logEntry struct {
 // Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call.
 // Deltas that this Store's Settle has reported as applied are left out.
 //
-// ok is false if deltas are missing: call Counters instead. Changes must not run during a Settle.
+// ok is false if deltas are missing; then call Counters instead. Changes must not run during a Settle.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -70,7 +71,8 @@ func (pr *progress) invalidate(tp *tenantProgress) {
 	pr.deletePending(tp, func(logEntry) bool { return true })
 }
 
-// invalidateAll records that Redis may have lost settlements: all counters must be read again. The caller holds mu.
+// invalidateAll records that Redis might have lost settlements, so that all counters are read again. The caller holds
+// mu.
 func (pr *progress) invalidateAll() {
 	for i := range pr.ownSettlements {
 		pr.ownSettlements[i] = nil
@@ -121,9 +123,9 @@ func (pr *progress) lastRead(shards int) []int64 {
 	return out
 }
 
-// recordOwnSettlements records the settlements in a plan's answered calls. Changes leaves out the deltas in these
-// settlements, because Settle's caller has them. A call without an answer may have been executed, so Changes returns
-// the deltas from the log.
+// recordOwnSettlements records the settlements in a plan's answered script calls. Changes leaves out the deltas in
+// these settlements, because Settle's caller has them. A call without an answer might have been executed, so Changes
+// returns the deltas from the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()

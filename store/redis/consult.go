@@ -13,7 +13,7 @@ import (
 )
 
 // AddConsultations adds to the consultation counts (how often a lesson matched), by lesson slug, and sets the time of
-// each lesson's last match. Redis counts a batch with a given name once within an hour, so a caller may repeat the call
+// each lesson's last match. Redis counts a batch with a given name once within an hour, so a caller can repeat the call
 // after a lost answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxCounterReads is how often a shard's counters are read while other replicas change them.
+	// maxCounterReads limits how often a shard's counters are read again because other replicas change them.
 	maxCounterReads = 4
 	// shardsPerGroup is the number of shards with rows in memory at the same time. With 2,000 lessons a shard has 2,000
 	// rows or more.
@@ -27,13 +27,13 @@ type counterRow struct {
 }
 
 // Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. If a shard
-// gets a settlement meanwhile, it is read again, up to maxCounterReads times. If settlements never pause, some rows may
+// gets a settlement meanwhile, it is read again, up to maxCounterReads times. If settlements never pause, some rows
 // lack the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.tenantKeyspaces(tenant)
-		// upTo is the newest settlement in the result, by shard. A shard without counters keeps the one read by
-		// Positions.
+		// settlementsByShard is the newest settlement in the result, by shard. A shard without counters keeps the one
+		// read by Positions.
 		settlementsByShard := s.progress.lastRead(len(keyspaces))
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	return rows, numbers, false, nil
 }
 
-// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows with the same few
+// rowSums holds the sums of counter rows over shards. A tenant can have hundreds of thousands of rows with the same few
 // dozen fields, so a row is a list, not a map.
 type rowSums struct {
 	fields  []string
@@ -212,8 +212,8 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	return nil
 }
 
-// RaiseMaxima raises each of the tenant's maxima to the given value, if greater. Repeated and reordered calls have the
-// same result.
+// RaiseMaxima raises a tenant's stored maxima to the given values, where these are greater. Repeated and reordered
+// calls have the same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {

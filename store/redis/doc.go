@@ -6,7 +6,7 @@
 // <prefix>:{precept}:.... A Lua script is atomic within one shard. A call that writes to several shards writes first
 // what a later step needs, so that a crash in between loses nothing. After an error the caller repeats the whole call.
 //
-// Redis acknowledges a write before it is on the disk, so a crash or failover may lose the last second. The value of
-// Epoch then changes, and a writer with a copy of the data (the outbox) writes the data again. maxmemory-policy must be
-// noeviction. An error that wraps session.ErrUnavailable is temporary.
+// Redis acknowledges a write before it is on the disk, so a crash or failover can lose the last second's writes. The
+// value of Epoch then changes, and a writer with a copy of the data (the outbox) writes the data again.
+// maxmemory-policy must be noeviction. An error that wraps session.ErrUnavailable is temporary.
 package redis

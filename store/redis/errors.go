@@ -62,8 +62,8 @@ func classifyError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
-// isAbsent reports whether a value does not exist: an unwrapped goredis.Nil. A wrapped goredis.Nil means that a
-// Sentinel does not know the master name.
+// isAbsent reports whether err is an unwrapped goredis.Nil, which means that a value does not exist. A wrapped
+// goredis.Nil means that a Sentinel does not know the master name.
 func isAbsent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 func isClassified(err error) bool {
@@ -117,7 +117,8 @@ func isDamagedValue(text string) bool {
 	return false
 }
 
-// refusalRemedy returns the remedy for a reply from a server that does not fit precept's address; "" means none.
+// refusalRemedy returns the remedy for an error reply from a server that is not of the kind named in store.url; ""
+// means none.
 func (s *Store) refusalRemedy(text string) string {
 	if _, isCluster := s.client.(*goredis.ClusterClient); !isCluster && strings.Contains(text, "MOVED ") {
 		return "the server is a Cluster node: add cluster=true to store.url"

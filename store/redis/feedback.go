@@ -41,7 +41,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 // AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
 // entry replaces the earlier one, even if the later version arrives first.
 //
-// The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries may be
+// The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries might be
 // stored, and the caller repeats the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
@@ -107,11 +107,11 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 	return e, decodeErr == nil && e.ID == id, nil
 }
 
-// SessionFeedback returns a session's feedback. A settlement based on this feedback needs state as FeedbackState.
+// SessionFeedback returns a session's feedback. Pass state as FeedbackState in a settlement that counts this feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
-		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: feedback between the two reads must stay unsettled
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first, so that feedback between the two reads stays unsettled
 		values := pipe.HVals(ctx, s.key(sessionLocation(tenant, id), "f:"+id.String()))
 		if err := readPipeline(ctx, pipe); err != nil {
 			return err
@@ -177,7 +177,7 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 }
 
 // RatedOpenSessions returns a tenant's open sessions and their feedback, at most limit, after a position (last from the
-// previous call, or ""). A shard's sessions are ordered by newest feedback, and shards have equal shares of the
+// previous call, or ""). A shard's sessions are ordered by newest feedback, and each shard gets an equal share of the
 // limit.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
@@ -316,7 +316,7 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 
 // Park stores feedback on a session that is not stored yet, under an echo key (a hash by which later requests find the
 // session). A later version of an entry replaces the earlier one. The caller looks the key up again afterwards, because
-// the key's session may have been stored meanwhile.
+// the key's session might have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {

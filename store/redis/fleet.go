@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// Epoch returns the data's epoch. It changes when data may be lost: after a server restart, a failover or a flush. A
+// Epoch returns a value that changes when Redis might have lost data: after a server restart, a failover or a flush. A
 // writer with a copy of the last writes then repeats them.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
@@ -37,7 +37,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.markUncertain() // the tenant list may be lost, too
+			s.markUncertain() // the tenant list might be lost, too
 			s.invalidateProgress()
 		}
 	}
@@ -51,8 +51,8 @@ func hashEpoch(mark string, runIDs []string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// erasureAge is the age at which an erasure leaves the list. A replica that was down for longer could store an erased
-// session again from the outbox.
+// erasureAge is the age at which an erasure (a deletion that all replicas repeat) leaves the list. A replica that was
+// down for longer could store an erased session again from the outbox.
 const erasureAge = 24 * time.Hour
 
 // Announce appends an erasure to the list for all replicas, so that no replica writes the sessions again, and returns

@@ -29,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes the sessions ids if last seen before the given time ("" means always), in one script call, and then
-// the sessions' index entries in other shards.
+// forget deletes the sessions in ids last seen before the given time ("" means all), in one script call, and then the
+// sessions' index entries in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 }
 
 // Sync returns nil if Redis answers. Redis' appendfsync setting decides when a write is on the disk, and Epoch changes
-// when a write may be lost.
+// when a write might be lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c client) error { return c.Ping(ctx).Err() })
 }

@@ -21,8 +21,8 @@ func digest(id string) string {
 	return string(sum[:8])
 }
 
-// bucket returns the key of the hash with an index entry. kind is "e" for an echo key and "i" for a sample id. Redis
-// stores small hashes compactly, so a bucket has few entries. common.lua computes the same key.
+// bucket returns the key of the hash that holds an index entry. kind is "e" for an echo key and "i" for a sample id.
+// Redis stores small hashes compactly, so a bucket has few entries. common.lua computes the same key.
 func (k keyspace) bucket(kind, key string) string {
 	if k.tenantArg == "" {
 		return fmt.Sprintf("%s%s:%04x", k.base, kind, (int(key[6])<<8|int(key[7]))%16384)

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxScannedRefs = 20_000 // entries examined for one page
-	oldLayoutBatch = 500    // entries read per call from a store in the old layout
+	oldLayoutBatch = 500    // entries read per call from a store in the old layout (one shard for each tenant)
 )
 
 // ListSessions returns a page with a tenant's sessions, ordered by first write, newest first unless OldestFirst is set.
@@ -63,7 +63,7 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists ordered by compare. A list with count references may continue in the keyspace. The result
+// mergeLists merges lists ordered by compare. A list with count references can continue in the keyspace. The result
 // ends where the first such list ends, because later references could be missing. A result with fewer than count
 // references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
@@ -127,7 +127,7 @@ type pageBuilder struct {
 	refs     []ref
 	last     position // last examined reference's position
 	scanned  int      // examined references
-	more     bool     // more references may follow last
+	more     bool     // more references can follow last
 	atEnd    bool     // all references were examined
 }
 

@@ -16,8 +16,8 @@ import (
 // A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
 //
 //  1. Each tenant gets the key 'moving'. Scripts that write then set the tenant's key 'touched', and add the
-//     sessions that they may change to 'dirty'.
-//  2. The sessions, and the values that a tenant has once, are copied into the shards.
+// sessions that they can change to 'dirty'.
+//  2. The sessions, and the values that a tenant has outside sessions, are copied into the shards.
 //  3. Changed sessions, and changed tenants' values, are copied again, until few changes are left.
 //  4. All tenants are frozen: writes wait in the replicas' outboxes. The last changes are copied.
 //  5. The shard count is stored. Replicas read it before each call in the old layout, and then use the shards.
@@ -26,7 +26,7 @@ import (
 // Until step 5 the old layout is complete. After a crash the next Migrate continues, and a freeze ends by itself.
 
 const (
-	leaseDuration      = 15 * time.Second // lease duration
+	leaseDuration      = 15 * time.Second
 	freezeDuration     = 15 * time.Second // time until a freeze ends, unless it is extended
 	migrateChunk       = 64               // sessions copied in one step
 	migrateFreezeBelow = 200              // the store is frozen after a round with fewer changed sessions
@@ -218,7 +218,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	return tenants, frozen, err
 }
 
-// copyChangedTenants copies the tenants changed, or not yet copied by this process.
+// copyChangedTenants copies tenants that have changed, or that this process has not copied yet.
 func (m *migrator) copyChangedTenants(ctx context.Context) error {
 	names, err := m.store.Tenants(ctx)
 	if err != nil {
@@ -264,8 +264,8 @@ func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bo
 	return positions, isCopied
 }
 
-// copyTenant copies a tenant. It deletes the key 'touched' first: a change during the copy sets the key again. A tenant
-// counts as not copied if the copy fails.
+// copyTenant copies a tenant. It deletes the key 'touched' first, because a change during the copy sets the key again.
+// A tenant counts as not copied if the copy fails.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copiedTenants, tenant)

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
+// deleteOld carries out step 6 of the migration.
 func (m *migrator) deleteOld(ctx context.Context) error {
 	names, err := m.store.Tenants(ctx)
 	if err != nil {
@@ -19,7 +20,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
-		// This freeze has no end: a replica that was paused for long must not write into the old layout.
+		// This freeze has no end, because a replica that was paused for long must not write into the old layout.
 		err := m.store.do(ctx, "migrate", func(c client) error {
 			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, 0)

@@ -85,7 +85,7 @@ type oldSession struct {
 	dueStart     string                  // start in the list of due sessions; "" means not due
 }
 
-// copySessions copies sessions with index entries. If a session was deleted since, the copy is deleted.
+// copySessions copies sessions and their index entries. If a session was deleted since, the copy is deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.renewLease(ctx); err != nil {

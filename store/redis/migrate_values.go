@@ -12,10 +12,11 @@ import (
 	"precept/internal/session"
 )
 
-// copyValues copies the values that a tenant has once, the tenant's totals, and the session.DeadLetter entries.
+// copyValues copies the values that a tenant has outside sessions, the tenant's totals, and the session.DeadLetter
+// entries.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	oldBase, target := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
-	// Earlier copies are removed first, because counter rows and parked feedback may have been deleted since.
+	// Earlier copies are removed first, because counter rows and parked feedback might have been deleted since.
 	for _, set := range []struct {
 		base   string
 		remove bool
@@ -47,8 +48,8 @@ func (m *migrator) copyValues(ctx context.Context, c client, tenant string) erro
 	return m.copyAside(ctx, c, tenant)
 }
 
-// valueKeys returns the keys for the values that a tenant has once. Keys with lists of other keys are last, so that an
-// interrupted deletion can be repeated.
+// valueKeys returns the keys for the values that a tenant has outside sessions. Keys with lists of other keys are last,
+// so that an interrupted deletion can be repeated.
 func valueKeys(ctx context.Context, c client, base string) (keys []string, err error) {
 	rows, err := c.HKeys(ctx, base+"counters").Result()
 	if err != nil {
@@ -181,7 +182,7 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 	return text
 }
 
-// sampleStreams returns the sample streams that a tenant may have: in the shards with the tenant's sessions or, with
+// sampleStreams returns the sample streams that a tenant can have: in the shards with the tenant's sessions or, with
 // many sessions, in all shards.
 func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) ([]string, error) {
 	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.options.Shards) + 1}

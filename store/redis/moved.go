@@ -28,15 +28,15 @@ type shardPosition struct{ lastSettlement, lastWrite int64 }
 
 // tenantProgress is a tenant's position, and the deltas waiting for Changes.
 type tenantProgress struct {
-	countersPosition   int64         // progress.changes when the counters last changed
+	countersPosition   int64         // progress.changes after this tenant's last counter change
 	feedbackSequences  map[int]int64 // newest feedback on an open session, by shard; nil means not read
 	feedbackText       string        // feedbackSequences as text, or ""
 	countedSettlements []int64       // last settlement in the caller's counters, by shard; nil means unknown
 	pending            []logEntry    // other replicas' settlements after countedSettlements
 }
 
-// tenantPosition returns a tenant's position, and adds a new tenant. The result is nil before the first successful
-// Positions. The caller holds mu.
+// tenantPosition returns a tenant's progress, and adds the tenant if it is missing. It returns nil until a Positions
+// call has succeeded. The caller holds mu.
 func (pr *progress) tenantPosition(name string) *tenantProgress {
 	if pr.shardPositions == nil {
 		return nil
@@ -70,20 +70,20 @@ func (pr *progress) dropTenantsExcept(names []string) {
 	pr.tenants = remaining
 }
 
-// Positions returns the positions of the followed tenants: one value for the counters and one for the feedback on open
-// sessions. Data with an unchanged value need not be read again. The result also has other tenants that have changed,
-// without positions. The first call returns all tenants with positions.
+// Positions returns two values for each followed tenant, one for the counters and one for the feedback on open
+// sessions. The caller reads the data again only if the value has changed. The result also lists other tenants with
+// changes, each with a zero Position. The first call returns all tenants with both values.
 func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	out := map[string]session.Position{}
-	if err := s.do(ctx, "moved", func(client) error { return nil }); err != nil {
+	if err := s.do(ctx, "moved", func(client) error { return nil }); err != nil { // do reads the shard count
 		return nil, err
 	}
 	if s.shards.Load() == 1 {
 		return out, s.readOldLayoutPositions(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // from 1<<40, no new position equals a position from the old layout
+	if s.progress.oldLayoutRead { // counting continues from 1<<40, so that no new position equals one from the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {

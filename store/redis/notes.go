@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the distiller's note on a session, or nil.
+// SessionNote returns the note about a session from the distiller, the worker that proposes lessons; nil means none.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
@@ -29,7 +29,7 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 	return data, err
 }
 
-// TenantNote returns the tenant's note with this key, or nil.
+// TenantNote returns the tenant's note with this key; nil means none.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
 	data, _, err = s.readField(ctx, "note", tenantLocation(tenant), "notes", key)
 	return data, err
@@ -40,7 +40,7 @@ const scanNotes = 500
 
 // EachNote calls fn with each of the tenant's notes with a key that begins with prefix, ordered by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
-	found := map[string]string{} // a scan may return a note twice
+	found := map[string]string{} // a scan can return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
 		it := c.HScan(ctx, s.key(tenantLocation(tenant), "notes"), 0, "", scanNotes).Iterator()
 		for it.Next(ctx) {
@@ -62,8 +62,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
-// with empty data is deleted. A script cannot reach several shards, so all notes are first stored in the tenant's
-// shard, and session notes then move to the sessions' shards. SessionNote finds a session note in both places.
+// with empty data is deleted. A Lua script can write to only one shard, so all notes are first stored in the tenant's
+// shard (session notes in the hash 'jots'), and session notes then move to the sessions' shards. SessionNote looks in
+// both places.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(tenantNotes)) {
@@ -87,22 +88,22 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[
 // calls.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
 	key := s.key(tenantLocation(tenant), "jots")
-	jots, err := c.HGetAll(ctx, key).Result()
-	if err != nil || len(jots) == 0 {
+	sessionNotes, err := c.HGetAll(ctx, key).Result()
+	if err != nil || len(sessionNotes) == 0 {
 		return err
 	}
 	p := newPlan("notes")
-	for id, text := range jots {
+	for id, text := range sessionNotes {
 		p.add(sessionLocation(tenant, idFromBytes(id)), "s", id, "jot", text)
 	}
 	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
-	return s.deleteFields(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
+	return s.deleteFields(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(sessionNotes))...)
 }
 
-// AcquireLease acquires or renews owner's lease on a piece of work. The Redis server measures the time; stores without
-// a server need the time argument.
+// AcquireLease acquires or renews owner's lease on the work called name. The Redis server measures the time; only
+// stores without a server use the time argument.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, durationMillis(ttl))
 	return n > 0, err

@@ -22,8 +22,8 @@ const (
 	poolSize    = 16              // connections to a server
 	connIdle    = 5 * time.Minute // a connection idle for longer is closed
 
-	retryEvery  = time.Second     // between two Store.breaker probes
-	lookupEvery = 5 * time.Second // between two Store.lookupBreaker probes, unless another operation succeeds
+	retryEvery  = time.Second     // time between two Store.breaker probes
+	lookupEvery = 5 * time.Second // time between two Store.lookupBreaker probes, unless another operation succeeds
 )
 
 // Options configure a Store.
@@ -42,7 +42,7 @@ type Options struct {
 	Shards int
 }
 
-// Store is a store in Redis, safe for concurrent use. Several processes may use the same Redis.
+// Store is a store in Redis, safe for concurrent use. Several processes can use the same Redis.
 type Store struct {
 	options   Options
 	client    client
@@ -62,7 +62,7 @@ type Store struct {
 	epoch             atomic.Pointer[string] // nil means not read yet
 	shards            atomic.Int64           // 1 means the old layout (one shard for each tenant), 0 not read yet
 	tags              [maxShards]string      // shards' hash tags
-	layoutUncertain   atomic.Bool            // Redis may have lost the shard count: read it again
+	layoutUncertain   atomic.Bool            // Redis might have lost the shard count, so it is read again
 	progress          progress
 }
 
@@ -93,14 +93,14 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// markUncertain makes the next write check the tenant list and the shard count, because Redis may have lost data, for
+// markUncertain makes the next write check the tenant list and the shard count, because Redis might have lost data, for
 // example while the connection was broken.
 func (s *Store) markUncertain() {
 	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
 }
 
-// Close closes the store. Close may be called twice.
+// Close closes the store. Close can be called twice.
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
@@ -156,7 +156,7 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 		return fmt.Errorf("redis: %s: %w", op, b.refusal())
 	}
 	var err error
-	if s.shards.Load() <= 1 { // a store in the old layout may move to shards at any time (migrate.go)
+	if s.shards.Load() <= 1 { // a store in the old layout can move to shards at any time (migrate.go)
 		err = s.readLayout(ctx, s.client)
 	}
 	n := s.shards.Load()
@@ -193,7 +193,7 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 // each period, as a probe, and refuses all others without waiting.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // consecutive failures tolerated by a closed breaker; a short call may fail by chance
+	maxFailures int // consecutive failures tolerated by a closed breaker; a short call can fail by chance
 
 	mu        sync.Mutex
 	failures  int       // consecutive failures

@@ -106,7 +106,7 @@ func (s *Store) SampleGroups(ctx context.Context, group string) (streams []strin
 	return streams, err
 }
 
-const streamStart = "0-0"
+const streamStart = "0-0" // position before the first entry in a stream
 
 func (s *Store) groupPositions(ctx context.Context, group string) (map[string]string, error) {
 	positions := map[string]string{}
@@ -146,7 +146,7 @@ func readGroupPositions(ctx context.Context, c client, keys []string, group stri
 }
 
 // AckSamples sets a consumer group's position in each stream, and creates missing groups. The group has no pending
-// entries: the reader stores data before it acknowledges samples.
+// entries, because the reader stores data before it acknowledges samples.
 func (s *Store) AckSamples(ctx context.Context, group string, positions map[string]string) error {
 	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, positions) })
 }

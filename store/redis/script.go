@@ -20,9 +20,9 @@ var scriptFiles embed.FS
 // scriptCall finds a command in a script.
 var scriptCall = regexp.MustCompile(`\bcall\('([A-Z]+)'`)
 
-// loadScripts returns the lua/*.lua scripts by name, each after the common.lua text. Before this text is the list of
-// commands that the user must have. The list is the same for all scripts, so that one error names all missing commands.
-// Only the lessons script needs more: lessons may be in a directory.
+// loadScripts returns the lua/*.lua scripts by name. Each script begins with the commands that the Redis user must be
+// allowed to call, then the common.lua text. The commands are the same for all scripts, so that one error names all
+// missing commands. Only the lessons script has more, which a fleet with lessons in directories does not need.
 func loadScripts() (map[string]*goredis.Script, error) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
@@ -94,7 +94,8 @@ const (
 	maxPipelineBytes = 4 << 20 // size of these calls, unless a single call is larger
 )
 
-// plan is a list of items for one script, at any locations. splitCalls groups them into calls for each keyspace.
+// plan is a list of items (argument lists) for one script, at any locations. splitCalls groups the items into calls for
+// each keyspace.
 type plan struct {
 	script     string
 	shardCount int // 0 means the store's shard count
@@ -182,7 +183,7 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 }
 
 // runPipeline runs calls in one pipeline. If a server does not know the script, the refused calls are repeated in one
-// pipeline, the first with the script text. In a Cluster, each such server needs the text once.
+// pipeline, the first with the script text. In a Cluster this is repeated until each such server has the text.
 func (s *Store) runPipeline(ctx context.Context, c client, script *goredis.Script, calls []*call) error {
 	for withText := false; len(calls) > 0; withText = true {
 		pipe := c.Pipeline()

@@ -43,8 +43,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho returns the sessions with each echo key, newest first, at most session.MaxEchoSessions. Keys
-// without a session are left out.
+// FindEcho returns the sessions with each echo key, newest first, at most session.MaxEchoSessions per key. Keys without
+// a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
 	if len(keys) == 0 {
@@ -114,7 +114,7 @@ type sessionRef struct {
 // tenant), after the previous call's last row (or the zero Row).
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
-	// Closed sessions and sessions without a row are left out, so several pages may be needed.
+	// Closed sessions and sessions without a row are left out, so several pages can be needed.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []sessionRef
 		var page []session.Row
@@ -135,12 +135,12 @@ func compareRefs(a, b sessionRef) int {
 const dueHeadSize = 24
 
 // dueAfter returns at most limit due sessions that follow last and started before the given time, and reports whether
-// more may follow.
+// more can follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
 	var end *sessionRef // position up to which all lists were read; nil means to the ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
-		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
+		// In the old layout the members have no tenant. The range includes last, because another tenant can have a
 		// session with the same start and id.
 		by.Min, by.Count = "["+encodeOrdered(last.started)+string(last.id[:]), int64(limit)+1
 		if n := s.shards.Load(); n > 1 { // the shards' lists are about equally long
@@ -166,7 +166,7 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
-	if end != nil { // the rest of an unfinished list may precede sessions in other lists
+	if end != nil { // the rest of an unfinished list can precede sessions in other lists
 		list = slices.DeleteFunc(list, func(ref sessionRef) bool { return compareRefs(ref, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)

@@ -24,8 +24,8 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	return decodeSettledState(string(text))
 }
 
-// packSettledState encodes a settlement without the version: rewarded (1 byte), tier (8), reward (8) and the frozen
-// assignment. settle.lua prepends the version and a blank.
+// packSettledState encodes a settlement without the version: rewarded (1 byte), tier (8), reward (8) and the assignment
+// at close. settle.lua prepends the version and a space.
 func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeSettledState converts the same bits back
@@ -44,12 +44,12 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	return a, nil
 }
 
-// Settle applies each step if the session still has version From. The deltas are added to the counters, and To becomes
-// the session's SettledState, with version From+1. A step from version 0 also closes the session. For unapplied steps,
-// the caller reads SettledState and computes them again.
+// Settle applies each settlement, which counts a session's reward, if the session still has version From. The deltas
+// are added to the counters, and To becomes the session's SettledState, with version From+1. A settlement from version
+// 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again.
 //
-// An applied step removes the session from UnsettledSessions, unless there are feedback or exchanges that the step does
-// not include. After an error some steps may have been applied; with the versions, repeating the call is safe.
+// An applied settlement removes the session from UnsettledSessions, unless there are feedback or exchanges that it does
+// not include. After an error some settlements might have been applied; the versions make repeating the call safe.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -91,14 +91,14 @@ func stepArgs(st *session.Settlement) []any {
 	return args
 }
 
-// rowName returns a counter row's name: the day, a blank and the scope.
+// rowName returns a counter row's name: the day, a space and the scope.
 func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
 
 func parseRowName(name string) (trial.Key, error) {
 	day, scope, ok := strings.Cut(name, " ")
 	n, err := strconv.ParseInt(day, 10, 32)
 	if !ok || err != nil {
-		return trial.Key{}, fmt.Errorf("%w: a counter row is called %q", ErrCorrupt, name)
+		return trial.Key{}, fmt.Errorf("%w: a counter row has the invalid name %q", ErrCorrupt, name)
 	}
 	return trial.Key{Scope: scope, Day: int32(n)}, nil
 }

@@ -71,12 +71,14 @@ func sessionLocation(tenant string, id session.ID) location {
 // indexLocation returns the location for an index entry. key is an echo key or a sample id's digest.
 func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
-// tenantLocation returns the location for values that a tenant has once: maxima, priors, notes and parked feedback.
+// tenantLocation returns the location for a tenant's values outside sessions: maxima, priors, notes and parked
+// feedback.
 func tenantLocation(tenant string) location {
 	sum := sha256.Sum256([]byte(tenant))
 	return location{tenantKeys, tenant, sum[0]}
 }
 
+// keyspace is a group of keys in one shard: a tenant's keys, or the keys without a tenant.
 type keyspace struct {
 	tenant string
 	base   string // key prefix for the tenant in the shard
@@ -103,7 +105,7 @@ func (s *Store) resolveKeyspace(shardCount int, loc location) keyspace {
 }
 
 func (s *Store) tenantKeyspace(shardCount int, tenant string, shard int) keyspace {
-	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name may contain any character
+	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name can contain any character
 	tag := hex.EncodeToString(sum[:8])
 	if shardCount == 1 {
 		base := s.prefix + ":{" + tag + "}:"
@@ -188,8 +190,8 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	return keyspaces, err
 }
 
-// keyspacesInList returns the keyspaces for the tenants in a list of all shards, such as 'parked', or in the old layout
-// for all tenants.
+// keyspacesInList returns the keyspaces for the tenants in a list that each shard has, such as 'parked', or in the old
+// layout for all tenants.
 func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
 		return s.keyspacesPerTenant(ctx, c, s.tenantKeyspaces)
@@ -232,7 +234,7 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
 	before := s.shards.Load()
-	if before > 1 && before != int64(n) { // a store in the old layout may move to shards
+	if before > 1 && before != int64(n) { // a store in the old layout can move to shards
 		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, before)
 	}
 	s.shards.Store(int64(n))

@@ -11,7 +11,8 @@ import (
 // maxRememberedTenants limits tenantSet. With by-credential tenancy, every client key is a tenant.
 const maxRememberedTenants = 4096
 
-// tenantSet is a set of tenants in Redis' tenant list. A new connection clears the set: the server may have lost data.
+// tenantSet is a set of tenants in Redis' tenant list. A new connection clears the set, because the server might have
+// lost data.
 type tenantSet struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -45,7 +46,7 @@ func (t *tenantSet) add(names []string) {
 	}
 }
 
-// register adds tenants to the tenant list, before data is stored for them. A crash may leave a listed tenant without
+// register adds tenants to the tenant list, before data is stored for them. A crash can leave a listed tenant without
 // data, but never an unlisted tenant with data.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if s.layoutUncertain.Load() {
@@ -103,7 +104,7 @@ func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, l
 	})
 }
 
-const reopenedField = "reopened"
+const reopenedField = "reopened" // set in a tenant's totals after reopen
 
 // reopenAll calls reopen for all tenants in a store with the old layout. Releases with shards close no session without
 // a settlement.

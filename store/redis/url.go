@@ -33,7 +33,7 @@ type address struct {
 // addr=HOST:PORT (repeatable, instead of a list of hosts).
 //
 // net/url refuses lists of hosts since Go 1.26, so parseURL parses the hosts itself. Errors never quote the address,
-// which may contain a password.
+// which can contain a password.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -171,8 +171,8 @@ func (a *address) parseHosts(list []string) error {
 	return err
 }
 
-// connect returns a client with all time limits set: by default the library waits ten seconds for a server that hangs.
-// onConnect is called for every new connection.
+// connect returns a client with all time limits set, because by default the library waits ten seconds for a server that
+// hangs. onConnect is called for every new connection.
 func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }

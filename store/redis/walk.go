@@ -66,8 +66,7 @@ type cursor struct {
 	atEnd    bool     // no further references
 }
 
-// merger merges references from several cursors by position. The cost per reference grows with the logarithm of the
-// number of cursors.
+// merger merges references from several cursors by position.
 type merger struct {
 	cursors    cursorHeap // cursors with references
 	refillable []*cursor  // cursors with few references left and maybe more in the keyspace
@@ -236,10 +235,10 @@ func bounds(since, until time.Time) (from, to int64) {
 	return from, to
 }
 
-const deletedAt = math.MinInt64
+const deletedAt = math.MinInt64 // ref.at for a deleted session
 
 // EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until); a zero time means no
-// bound. Each tenant's samples are ordered by first write. Samples written meanwhile may be included. The first error
+// bound. Each tenant's samples are ordered by first write. Samples written meanwhile can be included. The first error
 // from fn ends the call.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{

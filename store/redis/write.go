@@ -20,11 +20,11 @@ import (
 const maxDocumentBytes = 64 << 20
 
 // Write stores a batch. The index entries (echo keys and sample ids) come first, because a session without index
-// entries is never found. Rows, exchanges and samples follow. A stored row with a newer Seen is not replaced, nor is a
-// stored exchange or echo key. A sample replaces the stored sample with the same id. After an error a part may be
-// stored, and the caller repeats the call.
+// entries is never found. Rows, exchanges and samples follow. A stored row with a newer Seen, a stored exchange and a
+// stored echo key are not replaced. A sample replaces the stored sample with the same id. After an error a part of the
+// batch might be stored, and the caller repeats the call.
 //
-// After session.ErrInvalid nothing was stored: at least one value can never be stored.
+// After session.ErrInvalid nothing was stored, because at least one value can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
 	w := &batchEncoder{tenants: map[string]bool{}, indexLists: map[session.Ref]*indexEntries{}}
@@ -68,7 +68,7 @@ func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int6
 	return end, err
 }
 
-// splitUnits returns the batch without the rows for units, and these rows.
+// splitUnits returns the batch without the rows for units (runs and parent sessions), and these rows.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.IsUnit }) {
 		return b, nil
@@ -87,9 +87,8 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32 // attempts to write a row that other replicas also change
 
-// writeUnit writes the row for a unit, which is a run or a parent session. It merges the row with the stored row, and
-// starts again if the stored row has changed meanwhile. Several replicas may assign lessons in a unit at the same time,
-// and no assignment may be lost.
+// writeUnit writes a unit's row. It merges the row with the stored row, and starts again if the stored row has changed
+// meanwhile. Several replicas can assign lessons in a unit at the same time, and no assignment must be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {

@@ -208,7 +208,7 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// queryRow returns a query that reads only the first row.
+// queryRow returns a query for the first row only.
 func (c *conn) queryRow(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
 type rowQuery struct {

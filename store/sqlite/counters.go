@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// settledColumns are the columns for a session.SettledState. The column "told" has the field Rewarded.
+// settledColumns are the columns for a session.SettledState. The column "told" stores the field Rewarded.
 const settledColumns = "version, told, reward, tier, frozen"
 
 // settledPointers returns the variables for settledColumns. The columns are NULL for a session that was never settled.
@@ -20,7 +20,7 @@ func settledPointers(a *session.SettledState) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.AssignmentAtClose}
 }
 
-// SettledState returns a session's settled state; the zero value means never settled.
+// SettledState returns a session's state after the last settlement; the zero value means never settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
 		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledPointers(&a)...)
@@ -28,13 +28,14 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	})
 }
 
-// Settle applies settlements, each of which counts a session's reward. A step is applied if the session has version
-// From: Settle adds the deltas to the counters, and makes To the settled state, with version From+1. A step from
-// version 0 also closes the session. If a step is not applied, the caller reads SettledState and computes the step
-// again. All steps run in one transaction, in order.
+// Settle applies settlements. A settlement counts a session's reward. It is applied only if the stored state has
+// version From: Settle then adds the deltas to the counters, and stores To with version From+1. A settlement from
+// version 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again. All
+// settlements run in one transaction, in order.
 //
-// After an error no step was applied, unless the context ended during the commit; the versions make repeating safe. An
-// applied step removes the session from UnsettledSessions, unless the step lacks later feedback.
+// After an error none was applied, unless the context ended during the commit; the versions make repeating safe. An
+// applied settlement removes the session from UnsettledSessions, unless feedback arrived after the settlement was
+// computed.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -65,7 +66,7 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, asideExchange) // no longer set aside
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, asideExchange) // a settled session is not set aside
 	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.FeedbackState)
 	return true
 }
@@ -87,8 +88,7 @@ type counterRowKey struct {
 // sums adds up a batch's deltas, so that each counter row is read and written once.
 type sums struct {
 	rows map[counterRowKey]*[]cell
-	// lastCells holds the cells in the last delta's row. The next delta often belongs to the same row, and then needs
-	// no look-up.
+	// lastCells holds the cells in the last delta's row. The next delta often belongs to the same row.
 	lastCells *[]cell
 	lastKey   counterRowKey
 }
@@ -142,7 +142,7 @@ func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 	}
 }
 
-// decodeCells calls fn with each cell of a counter row, and records a failure if the row does not decode.
+// decodeCells calls fn with each cell of a counter row. It records a failure for a damaged row.
 func (c *conn) decodeCells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters for %q: %w", scope, err))
@@ -203,8 +203,8 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// RaiseMaxima raises each of a tenant's maxima to the given value, if greater. Repeated and reordered calls have the
-// same result.
+// RaiseMaxima raises a tenant's stored maxima to the given values, where these are greater. Repeated and reordered
+// calls have the same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return nil

@@ -35,8 +35,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes a tenant's sessions, notes and parked feedback, and returns the number of sessions. The tenant's
-// name and counters stay. After an error, call ForgetTenant again.
+// ForgetTenant deletes a tenant's sessions, notes and parked feedback (feedback for sessions not stored yet), and
+// returns the number of sessions. The tenant's name and counters stay. After an error, call ForgetTenant again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
@@ -100,7 +100,7 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions is the number of consecutive sessions started after the time limit at which PurgeSessions stops.
+// maxYoungSessions is how many consecutive sessions started after the time limit PurgeSessions reads before it stops.
 // Sessions are numbered approximately in start order, so few older sessions follow. A later call deletes them.
 const maxYoungSessions = 4096
 
@@ -140,8 +140,7 @@ type purgeCandidates struct {
 	isLast     bool  // no candidates follow
 }
 
-// findOldSessions returns up to deleteChunk sessions last seen before a time, in number order, starting after number
-// after.
+// findOldSessions returns up to deleteChunk sessions last seen before a time, ordered by sid, from after+1.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (purgeCandidates, error) {
 	return read(ctx, s, func(c *conn) (p purgeCandidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {

@@ -14,8 +14,7 @@ import (
 
 // AddFeedback adds entries to the sessions' feedback in one transaction, and returns the number of changes by session.
 // If an entry has two versions, AddFeedback keeps the one with the later At or, at the same time, with the greater
-// hash, whichever arrives first. If a session has reached the limit, the error is a session.FeedbackFull with the
-// number of rejected entries.
+// hash. If a session has reached the limit, the error is a session.FeedbackFull with the number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -135,8 +134,8 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 	return list[0], true, nil
 }
 
-// SessionFeedback returns a session's feedback. A settlement based on this feedback needs the second result as its
-// FeedbackState.
+// SessionFeedback returns a session's feedback. Pass the second result as FeedbackState in a settlement that counts
+// this feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	type result struct { // the function below may run after ctx has ended, and must not set this function's variables
 		list  []feedback.Entry
@@ -176,8 +175,9 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 	})
 }
 
-// Park stores feedback under an echo key (see FindEcho). A later version of an entry replaces the earlier one. The
-// caller then looks the key up again, because a session with the key may have been stored meanwhile.
+// Park stores feedback for a session not stored yet, under an echo key (see FindEcho). A later version of an entry
+// replaces the earlier one. The caller then looks the key up again, because the session might have been stored
+// meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -239,7 +239,8 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return result.result(err)
 }
 
-// parkedKeys returns the keys with parked feedback. Usually there is none, and Unpark needs no write transaction.
+// parkedKeys returns the keys with parked feedback. Usually no feedback is parked, and Unpark needs no write
+// transaction.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (parked []session.EchoKey) {
 		if c.queryInt("SELECT 1 FROM parked LIMIT 1") == 0 {

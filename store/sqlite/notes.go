@@ -10,14 +10,14 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the distiller's note on a session, or nil.
+// SessionNote returns the note about a session from the distiller, the worker that proposes lessons; nil means none.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns the note stored for a tenant under a key, or nil.
+// TenantNote returns the note stored for a tenant under a key; nil means none.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []byte {
 		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
@@ -79,7 +79,7 @@ type lease struct {
 	Until time.Time `json:"until"`
 }
 
-// AcquireLease acquires or renews owner's lease on a piece of work. owner must be unique among processes.
+// AcquireLease acquires or renews owner's lease on the work called name. owner must be unique among processes.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(lease{owner, now.Add(ttl)})
@@ -89,7 +89,7 @@ func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.T
 	err = s.update(ctx, "claim", func(t *tx) {
 		var current lease
 		_ = json.Unmarshal(t.db.queryBlob(selectMeta, key), &current) // a lease that does not decode has no owner
-		// A lease ending after now+ttl is from before the clock was set back, and invalid.
+		// A lease that ends after now+ttl was written before the clock was set back, and is invalid.
 		if ok = current.Owner == owner || !current.Until.After(now) || current.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -112,8 +112,8 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 	return v, v != nil, err
 }
 
-// InitMeta stores a value that must not change, such as the random decisions' salt, unless the key has a value, and
-// returns the stored value.
+// InitMeta stores value unless the key already has one, and returns the stored value. It is for values that must never
+// change, such as the salt for random decisions.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {

@@ -32,8 +32,7 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which take most of the file. Without compression, a long session would take twice its
-// transcript's size. A packer is safe for concurrent use.
+// packer compresses documents, which take most of the file. A packer is safe for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder

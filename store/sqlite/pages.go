@@ -58,9 +58,8 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any)
 	return len(doc)
 }
 
-// EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until), in the order first
-// written. A zero time means no bound. Samples written meanwhile may be included. The first error from fn ends the
-// walk.
+// EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until), in write order. A zero
+// time means no bound. Samples written meanwhile can be included. The first error from fn ends the walk.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -83,9 +82,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns a page of samples. The page begins with the first sample after the position in after ("" means
-// the first of all), and ends at the position in until, inclusive ("" means the last sample). last is the last returned
-// sample's position, or after if there is no sample.
+// SamplesAfter returns a page of the samples after position after ("" for the start), up to and including position
+// until ("" for the end). last is the last returned sample's position, or after if there is no sample.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -122,8 +120,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession is like EachSample, for sessions started in [since, until) with their settled states, in the order in
-// which writes first named the sessions.
+// EachSession is like EachSample, for sessions started in [since, until) with their settled states, ordered by sid.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -169,7 +166,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	}
 	from, to := within.bounds()
 	for current := (step{more: true}); current.more; {
-		last := current.last // a read that waits for the disk may continue after this step
+		last := current.last // a copy, because read's function can still run after read has returned
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			tenantNumber := int64(0)
 			if within.tenant != "" {

@@ -19,16 +19,16 @@ const (
 
 // migrations returns the scripts that migrate from each schema version to the next. A released script is never changed.
 //
-// All tables refer to sessions.sid, a small integer: a session's rows are neighbours in every index, and large B-trees
-// grow at the end. If an exchange, an echo or feedback names a session before the row is written, the session has data
-// NULL.
+// All tables refer to sessions.sid, a small integer, so a session's rows are neighbours in every index, and large
+// B-trees grow at the end. If an exchange, an echo or feedback arrives before the session's own data, the session gets
+// a row with data NULL.
 //
 // data is JSON. items holds an exchange's new list items separately, because copying them would take most of the
 // encoding time. k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix microseconds.
 //
-// state is 0 before the session's row is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a panic).
+// state is 0 before the session's data is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a panic).
 // The index sessions_open has only rows with state 1, so that updating seen and data changes no index. A session with
-// exchanges but without a row, which a crash may leave, is also open.
+// exchanges but without data, which a crash can leave, is also open.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	stateWithoutRow int64 = 0 // something names the session, but the row is not written yet
+	stateWithoutRow int64 = 0 // an exchange, an echo or feedback has arrived before the session's data
 	stateOpen       int64 = 1
 	stateClosed     int64 = 2
-	stateAside      int64 = 3 // open and set aside; neither due nor unsettled
+	stateAside      int64 = 3 // open, and set aside after a panic; not due
 )
 
 type sessionKey struct {
@@ -49,8 +49,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 }
 
 // DueSessions returns at most limit open sessions started before the given time, oldest first (ties by id, then
-// tenant), after the previous call's last row (or the zero Row). The query also finds whether feedback exists, so that
-// most sessions close without another read.
+// tenant), after the previous call's last row (or the zero Row). Row.Unrated reports that no feedback exists, so most
+// sessions close without another read.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
@@ -120,10 +120,10 @@ func (t *tx) putRow(r session.Row) {
 	}
 	var old struct {
 		sid, started, seen, state int64
-		hasRow, standIn           bool
+		hasRow, startedOffline    bool
 	}
 	found := t.db.queryRow("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
-		scan(&old.sid, &old.started, &old.seen, &old.state, &old.hasRow, &old.standIn)
+		scan(&old.sid, &old.started, &old.seen, &old.state, &old.hasRow, &old.startedOffline)
 	if !old.hasRow {
 		t.totals[totalSessions]++
 	}
@@ -134,7 +134,7 @@ func (t *tx) putRow(r session.Row) {
 	state = max(state, old.state)
 	t.sessions[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
 	stale := seen < old.seen
-	if r.StartedOffline != old.standIn {
+	if r.StartedOffline != old.startedOffline {
 		stale = r.StartedOffline
 	}
 	switch {
@@ -143,7 +143,7 @@ func (t *tx) putRow(r session.Row) {
 		if state != old.state {
 			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
-	case state == old.state && started == old.started && r.StartedOffline == old.standIn: // no index changes
+	case state == old.state && started == old.started && r.StartedOffline == old.startedOffline: // no index changes
 		t.db.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
 		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StartedOffline, old.sid)

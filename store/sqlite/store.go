@@ -4,12 +4,12 @@
 // A settlement closes a session and adds the reward to the counters. Parked feedback waits for a session that is not
 // stored yet.
 //
-// Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller may
+// Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller can
 // repeat a write after ErrBusy, session.ErrDiskFull or an ended context. After session.ErrInvalid a repeated write
 // fails again, and after ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
 //
-// A commit does not sync the disk: a power failure may undo the last transactions, each as a whole, unless Sync ran
-// after them. A write may have been stored although the context ended. The file must be on a local disk, because WAL
+// A commit does not sync the disk, so a power failure can undo the last transactions, each as a whole, unless Sync ran
+// after them. A write might have been stored although the context ended. The file must be on a local disk, because WAL
 // mode needs shared memory, and network file systems have unreliable locks.
 package sqlite
 
@@ -38,7 +38,7 @@ type Options struct {
 	Now func() time.Time
 	// BusyTimeout is the longest wait for another process's lock; 0 means 2 s.
 	BusyTimeout time.Duration
-	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together may have twice as
+	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together can have twice as
 	// many.
 	MaxParked int
 	// MaxFeedback limits one session's feedback entries, and the entries parked under one key; 0 means
@@ -55,7 +55,7 @@ type Store struct {
 	fileCheck   *fileIdentity // nil if the store is read-only
 
 	writeConn chan *conn    // holds the write connection while no write runs
-	readers   chan struct{} // one value for each read that may begin now; a read takes a value
+	readers   chan struct{} // a semaphore: each read takes a value and puts it back
 	idle      idleConns     // open, unused read connections
 	closed    chan struct{}
 	closeOnce sync.Once
@@ -243,7 +243,7 @@ func addRemedy(err error, readOnly bool) error {
 
 // The connection settings:
 //   - journal_mode WAL: readers and the writer do not wait for each other.
-//   - synchronous NORMAL: a commit is a write without an fsync, and only a power failure may undo it.
+//   - synchronous NORMAL: a commit is a write without an fsync, and only a power failure can undo it.
 //   - page_size 8 KiB: for exchanges of 1 to 4 KiB, smaller pages would need overflow pages, and larger pages double
 //     the cost of small updates.
 //   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the system's file cache suffices.

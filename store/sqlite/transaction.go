@@ -19,7 +19,7 @@ import (
 const maxReaders = 8
 
 // read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If SQLite
-// waits for the disk, fn may still run after that. fn must therefore not read changing variables, or write the caller's
+// waits for the disk, fn can still run after that. fn must therefore not read changing variables, or write the caller's
 // variables. Close waits for such a read.
 //
 // A panic in fn continues in the caller.
@@ -155,7 +155,7 @@ type tx struct {
 	sampleRow int64 // next sample's row number; 0 means not read yet
 }
 
-// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint that may free
+// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint that can free
 // the WAL's space, and then runs fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classifyError(s.transact(ctx, fn))
@@ -235,7 +235,7 @@ func (t *tx) addTotals() {
 }
 
 // checkpoint copies the WAL into the file, and truncates it. If wait is true, it waits up to BusyTimeout for readers.
-// If readers prevent the checkpoint, the error is nil: a later one copies the rest.
+// If readers prevent the checkpoint, the error is nil, because a later checkpoint copies the rest.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.takeWriter(ctx)
 	if err != nil {
