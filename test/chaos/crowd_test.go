@@ -100,8 +100,8 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(started)
 }
 
-// The crowd has ten times as many clients as limits.requests allows requests. With PRECEPT_CHAOS, the test also checks
-// that the crowd at most doubles the 99th percentile of the durations.
+// limits.requests is 20, and the crowd has 200 clients. With PRECEPT_CHAOS, the test also checks that the crowd at most
+// doubles the 99th percentile of the durations.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64 // requests at the model

@@ -179,8 +179,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damageOutbox clears every third database page with rows, and flips a bit in one such page in twelve. Pages without
-// rows stay intact, because most rows could not be found without these pages.
+// damageOutbox clears every third database page with rows, and flips a bit in every twelfth. Pages without rows stay
+// intact, because precept finds the rows through these pages.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")

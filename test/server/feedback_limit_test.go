@@ -28,18 +28,15 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			}
 			dir := t.TempDir()
 			p := harness.StartWithUpstream(t, dir, model.URL, flags...)
-			sendTurn := func(headers ...string) {
+			sendTurn := func(header http.Header) {
 				t.Helper()
-				h := http.Header{}
-				for i := 0; i < len(headers); i += 2 {
-					h.Set(headers[i], headers[i+1])
-				}
-				if status, b := harness.Post(t, p.DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", headers, status, b)
+				if status, b := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
+					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", header, status, b)
 				}
 			}
-			postFeedback := func(wantStatus int, wantText, session string, ids ...string) {
+			postFeedback := func(session, spacedIDs string, wantStatus int, wantText string) {
 				t.Helper()
+				ids := strings.Fields(spacedIDs)
 				var list []string
 				for _, id := range ids {
 					list = append(list, fmt.Sprintf(`{"id":%q,"session_id":%q,"source":"user","type":"score","score":1,"rater":%q}`, id, session, id))
@@ -55,27 +52,27 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			}
 
 			// With limits.feedback = 3, a fourth entry is refused. A repeated id replaces an entry.
-			sendTurn("Precept-Session", "alone")
-			postFeedback(202, "joined", "alone", "a")
-			postFeedback(202, "joined", "alone", "b", "c")
-			postFeedback(429, "limits.feedback", "alone", "d")
-			postFeedback(202, "joined", "alone", "b")
-			postFeedback(202, `{"id":"d","status":"refused","error":"this session or run already has`, "alone", "c", "d", "a")
+			sendTurn(http.Header{"Precept-Session": {"alone"}})
+			postFeedback("alone", "a", 202, "joined")
+			postFeedback("alone", "b c", 202, "joined")
+			postFeedback("alone", "d", 429, "limits.feedback")
+			postFeedback("alone", "b", 202, "joined")
+			postFeedback("alone", "c d a", 202, `{"id":"d","status":"refused","error":"this session or run already has`)
 
-			postFeedback(202, "parked", "later", "a", "b", "c")
-			postFeedback(429, "post the feedback again after the reply", "later", "d")
-			postFeedback(202, "parked", "later", "b")
-			sendTurn("Precept-Session", "later")
+			postFeedback("later", "a b c", 202, "parked")
+			postFeedback("later", "d", 429, "post the feedback again after the reply")
+			postFeedback("later", "b", 202, "parked")
+			sendTurn(http.Header{"Precept-Session": {"later"}})
 			p.Eventually("the parked feedback, posted before the session began, to join the session", func() bool {
 				_, b := harness.Get(t, p.AdminURL+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
-			postFeedback(429, "limits.feedback", "later", "d")
+			postFeedback("later", "d", 429, "limits.feedback")
 
 			// The run's limit is 3, so one of the four entries does not count for the run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
-				sendTurn("Precept-Session", name, "Precept-Run", "r")
-				postFeedback(202, "joined", name, "x")
+				sendTurn(http.Header{"Precept-Session": {name}, "Precept-Run": {"r"}})
+				postFeedback(name, "x", 202, "joined")
 			}
 			_, metrics := harness.Get(t, p.AdminURL+"/metrics", "token")
 			for _, line := range []string{

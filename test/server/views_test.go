@@ -117,7 +117,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
 			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLines {
-				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200, and at least one line: %v", query, format, code, text, wantLines)
+				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200 and exported lines = %v", query, format, code, text, wantLines)
 			}
 		}
 	}

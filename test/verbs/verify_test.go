@@ -47,11 +47,15 @@ func TestRecordMatchesSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); (err == nil) != tc.valid {
-			t.Errorf("Validate(%.60s): err = %v, want valid: %v", tc.entry, err, tc.valid)
+			t.Errorf("Validate(%.60s): err = %v, want valid = %v", tc.entry, err, tc.valid)
 		}
 		out, stderr, code := harness.RunCommand(t, tc.entry, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
-		if (code == harness.ExitOK) != tc.valid || !tc.valid && code != harness.ExitMisuse {
-			t.Errorf("record %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.entry, code, stderr, tc.valid, harness.ExitMisuse)
+		wantCode := harness.ExitMisuse
+		if tc.valid {
+			wantCode = harness.ExitOK
+		}
+		if code != wantCode {
+			t.Errorf("record %.60s: got exit code %d, standard error %s, want %d", tc.entry, code, stderr, wantCode)
 		}
 		if !tc.valid {
 			continue
