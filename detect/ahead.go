@@ -9,23 +9,23 @@ import (
 	"precept/internal/wire"
 )
 
-// With these bounds, all lines that wait for inspection need less memory than one long transcript.
+// These bounds keep the lines that wait for inspection smaller than one long transcript.
 const (
 	maxInspectors     = 8
-	maxConcurrentLine = 1 << 20 // bytes; the goroutine that reads the file inspects longer lines itself
+	maxConcurrentLine = 1 << 20 // bytes; the goroutine that calls add inspects longer lines itself
 )
 
-// inspectors inspect JSON lines on several goroutines, because one core inspects only 40 MB per second. The findings
-// are emitted in line order.
+// inspectors is a pool of goroutines that inspect the transcripts in JSON lines, because one core inspects only 40 MB
+// per second. The findings are emitted in line order.
 //
-// The goroutine that reads the file calls add, drain and close. The deliver goroutine calls emit and reportError, in
-// the order in which lines were added.
+// The goroutine that reads the input calls add, drain and close. The goroutine that runs deliver calls emit and
+// reportError.
 type inspectors struct {
 	emit        func(Finding) error
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
 	judge       func(*inspectedLine) // reads and judges a line's transcript
 
-	work, ordered chan *inspectedLine // each line is in both channels: work for the inspection, ordered for deliver
+	work, ordered chan *inspectedLine // add sends each line to both; deliver reads ordered
 	pending       sync.WaitGroup      // lines not delivered yet
 	running       sync.WaitGroup
 	stopped       atomic.Bool // true after emit returned an error or an inspection panicked
@@ -33,12 +33,12 @@ type inspectors struct {
 	panicked      any         // a panic's cause; valid after drain
 }
 
-// inspectedLine is a transcript on one line, with the findings.
+// inspectedLine is one JSON line, with the findings in its transcript.
 type inspectedLine struct {
 	raw   []byte // the line, in JSON
 	start int    // line number
 
-	done     chan struct{} // closed when the fields below are set
+	done     chan struct{} // closed when the other fields are set
 	rec      wire.Recording
 	findings []Finding
 	err      error
@@ -59,8 +59,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues a JSON line with a transcript for inspection, and blocks while too many lines are pending. raw is the
-// line, which the caller must not change afterwards, and start is the line number.
+// add queues a JSON line for inspection, and blocks while too many lines are pending. start is the line number. The
+// caller must not change raw afterwards.
 func (i *inspectors) add(raw []byte, start int) error {
 	if i.stopped.Load() {
 		return i.drain()
@@ -72,7 +72,7 @@ func (i *inspectors) add(raw []byte, start int) error {
 	return nil
 }
 
-// drain waits until the findings in all added lines are emitted, and returns emit's error.
+// drain waits until the findings in all lines added so far are emitted, and returns emit's error.
 func (i *inspectors) drain() error {
 	i.pending.Wait()
 	if i.panicked != nil {
@@ -87,7 +87,7 @@ func (i *inspectors) close() {
 	i.running.Wait()
 }
 
-// inspect judges a line. It catches a panic and stores the cause, and drain then panics in the caller's goroutine.
+// inspect judges a line. It stores the cause of a panic, so that drain can panic in the caller's goroutine.
 func (i *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {

@@ -13,17 +13,17 @@ import (
 )
 
 // A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, a command
-// option, search words. Calls that differ only in budgets are attempts. If several attempts have the same result, a
-// different budget will not change the result.
+// option, search words. Calls that differ only in budgets are attempts. If several attempts have the same result, the
+// agent is in a loop, because a further budget will not change the result.
 
 const (
 	minFailedAttempts  = 3 // attempts in a loop if all failed
 	minSuccessAttempts = 3 // attempts in a loop if all succeeded
 )
 
-// countAttempts counts the newest call and the attempts before it, as long as they have the same result and no call
-// between them may have changed anything. budgetsDiffer is true if the attempts are not all the same call, and warned
-// if an earlier attempt already got a warning.
+// countAttempts counts the newest call and the attempts before it. The count ends at an attempt with a different
+// result, and at another call that may have changed something. budgetsDiffer reports whether the attempts differ at
+// all, and warned whether an attempt already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
@@ -52,8 +52,8 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 }
 
 func (s *step) attemptHash() uint32 {
-	if loose := s.identityWithoutBudget(); loose != 0 {
-		return loose
+	if hash := s.identityWithoutBudget(); hash != 0 {
+		return hash
 	}
 	return shortHash(s.identity())
 }
@@ -61,7 +61,6 @@ func (s *step) attemptHash() uint32 {
 // shortHash returns a hash's lower half. The last bit is set, because 0 means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// isAttemptLoop reports whether the newest call is the last of several attempts with the same result.
 func isAttemptLoop(steps func(int) *step) bool {
 	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
@@ -84,36 +83,36 @@ func (c *toolCall) identityWithoutBudget(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
 	}
-	loose, changed := c.args, false
+	remaining, changed := c.args, false
 	for i, k := range c.args.keys {
 		v, budget := c.withoutBudget(k, c.args.vals[i])
 		switch {
 		case !budget:
 			continue
 		case !changed:
-			loose.keys, loose.vals, changed = slices.Clone(loose.keys), slices.Clone(loose.vals), true
+			remaining.keys, remaining.vals, changed = slices.Clone(remaining.keys), slices.Clone(remaining.vals), true
 		}
-		loose.vals[i] = v
+		remaining.vals[i] = v
 		if v.kind == noValue {
-			loose.keys[i] = ""
+			remaining.keys[i] = ""
 		}
 	}
 	if !changed {
 		return 0
 	}
 	n := 0
-	for i, k := range loose.keys {
+	for i, k := range remaining.keys {
 		if k != "" {
-			loose.keys[n], loose.vals[n] = k, loose.vals[i]
+			remaining.keys[n], remaining.vals[n] = k, remaining.vals[i]
 			n++
 		}
 	}
-	loose.keys, loose.vals = loose.keys[:n], loose.vals[:n]
-	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(loose)))
+	remaining.keys, remaining.vals = remaining.keys[:n], remaining.vals[:n]
+	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(remaining)))
 }
 
-// withoutBudget returns the value v of argument k without budgets, or noValue if nothing else is left.
-func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, hasBudget bool) {
+// withoutBudget removes the budgets from the value v of argument k, and returns noValue if the whole value is a budget.
+func (c *toolCall) withoutBudget(k string, v lenientValue) (remaining lenientValue, hasBudget bool) {
 	switch v.kind {
 	case stringValue:
 		text := v.text()
@@ -149,16 +148,13 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// haveSimilarQueries reports whether two searches share more than half of the words, or one search contains all words
-// of the other.
+// haveSimilarQueries reports whether two searches share more than half of the words, or one has all words of the other.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
 	common := x & y
 	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
-// queryWords returns the search words as a 64-bit set. Each word sets the bit selected by the hash of the first five
-// bytes.
 func (c *toolCall) queryWords() (set uint64) {
 	if _, names := c.splitSearchCommand(); names != "" {
 		return wordSet(names)
@@ -174,8 +170,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns the set of words in a query. Names in code are split, so maxRetries and max_retries have the same
-// set.
+// wordSet returns a set of the query's words: each word sets the bit that the hash of its first five bytes selects.
+// Names in code are split, so maxRetries and max_retries have the same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -190,10 +186,10 @@ func wordSet(query string) (set uint64) {
 	return set
 }
 
-// withoutQuery removes the search words where a short result quotes them, as in "No page for 'x'".
+// withoutQuery removes the search words from a short result that quotes them, such as "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
-	const short, minQuery = 500, 3
-	if len(text) > short || !c.searches() {
+	const maxQuoting, minQuery = 500, 3
+	if len(text) > maxQuoting || !c.searches() {
 		return text
 	}
 	for i, k := range c.args.keys {
@@ -207,7 +203,7 @@ func (c *toolCall) withoutQuery(text string) string {
 func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
 // withoutBudgets removes budgets, and options that have no value (-v), from a command line.
-func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
+func (c *toolCall) withoutBudgets(text string) (remaining string, changed bool) {
 	if text == c.command {
 		if found, names := c.splitSearchCommand(); names != "" {
 			return found, true
@@ -232,8 +228,9 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// splitSearchCommand splits a find or grep command in two: the program with the searched folders (command), and the
-// patterns searched for (names). Both are empty for any other command, and for a find that does more than list files.
+// splitSearchCommand splits a find or grep command into the program with the searched folders (command), and the
+// patterns searched for (names). Both are empty for any other command, and for a command line that does more than
+// search.
 func (c *toolCall) splitSearchCommand() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -265,7 +262,7 @@ func (c *toolCall) splitSearchCommand() (command, names string) {
 }
 
 // readGrep returns "grep" with the searched folders (command), and the pattern. Without a folder in args, the folder is
-// the current one, as for grep -r.
+// ".", as for grep -r.
 func readGrep(args []string) (command, pattern string) {
 	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
 	for _, o := range options {
@@ -286,8 +283,8 @@ func readGrep(args []string) (command, pattern string) {
 	return command, pattern
 }
 
-// withoutOptions joins a command's words without the options that have no value, and without settings such as -c
-// NAME=VALUE.
+// withoutOptions joins a command's words, without settings such as -c NAME=VALUE, and without options in which no value
+// is written.
 func withoutOptions(words []string) string {
 	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
 		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
@@ -301,7 +298,7 @@ func withoutOptions(words []string) string {
 }
 
 // commandWithoutBudgets returns a command line without budget values, such as the 3 in "curl --retry 3 x".
-func (p *phrases) commandWithoutBudgets(cmd string) (loose string, changed bool) {
+func (p *phrases) commandWithoutBudgets(cmd string) (remaining string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
 	}
@@ -345,9 +342,8 @@ func isLineRange(w string) bool {
 // maxUndo bounds the steps searched for an edit and the edit that undoes it.
 const maxUndo = 32
 
-// isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. A call that writes a whole
-// file does not name the replaced text, so both versions must be written twice. If the commands between the edits
-// differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
+// isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. If the commands between
+// the edits differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
 func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -358,7 +354,7 @@ func isUndoLoop(steps func(int) *step) bool {
 	if reversal == newest.identity() || call.path() == "" {
 		return false
 	}
-	minEdits := 4 // edits in a loop if the call does not name the replaced text
+	minEdits := 4 // a call that writes the whole file does not name the replaced text
 	if reversal != 0 {
 		minEdits = 3
 	}
@@ -391,14 +387,14 @@ func isUndoLoop(steps func(int) *step) bool {
 	return false
 }
 
-// checksBetweenEdits compares the commands that ran between the edits, such as tests.
+// checksBetweenEdits compares the commands that an agent ran between edits, such as tests.
 type checksBetweenEdits struct {
 	newest           *step // newest command
 	editsSinceOldest int   // edits after the oldest command
 	differ           bool  // commands or their results differ
 }
 
-// add records the command s, which is followed by n edits. Callers add the newest command first.
+// add records a command, and the number of edits after it. Callers add the newest command first.
 func (c *checksBetweenEdits) add(s *step, newerEdits int) {
 	switch {
 	case c.newest == nil:
@@ -410,13 +406,11 @@ func (c *checksBetweenEdits) add(s *step, newerEdits int) {
 	c.editsSinceOldest = newerEdits
 }
 
-// allEqual reports whether no command ran, or the same command with the same result in each of the n gaps between
-// edits.
+// allEqual reports whether no command ran, or the same command ran in each gap between two edits, with the same result.
 func (c *checksBetweenEdits) allEqual(gaps int) bool {
 	return c.newest == nil || !c.differ && c.editsSinceOldest == gaps
 }
 
-// path returns the file named in the arguments, or "".
 func (c *toolCall) path() string {
 	for i, k := range c.args.keys {
 		if c.phrases.isKey("file", k) && c.args.vals[i].kind == stringValue {
@@ -426,7 +420,7 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that reverses the given edit, or 0 if unknown.
+// undoIdentity returns the callIdentity of the edit that reverses the given edit, or 0 if unknown.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
 	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {

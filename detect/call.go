@@ -8,12 +8,12 @@ import (
 	"unicode"
 )
 
-// purpose is what a call does. It decides how the result is judged: shell output is searched line by line, but the
-// result of reading a file is a failure only if the whole text is a short error message.
+// purpose is what a call does. The purpose decides how the result is judged: shell output is searched line by line, but
+// a read file is a failed result only if the whole text is a short error message.
 type purpose uint8
 
 const (
-	purposeOther purpose = iota // every other tool (domain.go)
+	purposeOther purpose = iota // any other tool (domain.go)
 	purposeExec                 // runs a command or code
 	purposeRead
 	purposeSearch
@@ -111,7 +111,8 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas reports whether the tool's name has one of words. As a function value, it would move words to the heap.
+// nameHas reports whether the tool's name has one of words. It is a function, because a function value would move words
+// to the heap.
 func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 
 func (c *toolCall) hasFileArg() bool {
@@ -150,7 +151,6 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords splits a name at punctuation and before camelCase capitals.
 func nameWords(name string) []string {
 	var words []string
 	start := -1
@@ -177,8 +177,8 @@ func nameWords(name string) []string {
 	return words
 }
 
-// Codex gives newer models a single tool that runs a JavaScript program. The program calls the other tools, such as
-// exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`.
+// Codex gives newer models a single tool that runs a JavaScript program, which calls the other tools: `const r = await
+// tools.exec_command({cmd: "make"}); text(r);`.
 
 // scriptCommands returns the commands passed to exec_command in a Codex JavaScript program, one per line.
 func scriptCommands(program string) string {
@@ -201,8 +201,8 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString returns the JavaScript string literal at the start of a text. A template literal with a substitution is not
-// read.
+// jsString returns the content of the JavaScript string literal at the start of a text. It does not read a template
+// literal with a substitution.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Chat front ends ask for tags, follow-up questions or a title in a single message with an instruction and the quoted
-// conversation. Each program words this differently.
+// Chat front ends ask for tags, follow-up questions or a title in a single message: an instruction and the quoted
+// conversation. Each program words the instruction differently.
 
-// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
-// instruction before the quoted conversation decides. If there is none, the first one in the paragraph after the
-// conversation decides. An agent that sends the whole history in one message also quotes a conversation, but begins
-// with other instructions.
+// chatSideKind returns the kind of housekeeping that a message asks for, or "". low is the message in lower case. The
+// first instruction before the quoted conversation decides, or else the first one in the last paragraph after the
+// conversation. An agent that sends the whole history in one message also quotes a conversation, but begins with other
+// instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -20,8 +20,8 @@ func (p *phrases) chatSideKind(low string) string {
 	return cmp.Or(p.firstInstructionKind(before), p.firstInstructionKind(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after it. The quote is between tags,
-// or has lines by the user and by the model.
+// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. A conversation
+// is quoted between tags, or as lines that name the user and the model as speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false
@@ -46,7 +46,8 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// classifyQuoteLine reports whether a line is a tag around a quote, or was written by the user or the model.
+// classifyQuoteLine reports whether a line is a tag around a quoted conversation, or names the user or the model as the
+// speaker.
 func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {

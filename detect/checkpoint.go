@@ -7,16 +7,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, so a request contains only the new items. The session record then holds a
-// checkpoint: a version byte, and the newest steps in checkpointSize bytes each.
+// If the provider stores the conversation, a request contains only the new items. A checkpoint replaces the history: a
+// version byte, and the newest steps in checkpointSize bytes each. The session record stores it between two requests.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, messageHash
 )
 
-// flags returns pointers to the booleans that a checkpoint stores for a step, the lowest bit first. Two of them are the
-// parameters: failed means an error, and skipped a pending or refused call.
+// flags returns pointers to the booleans that a checkpoint stores for a step, the lowest bit first. The caller passes
+// two of them: failed is for an error, and skipped for a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
@@ -26,9 +26,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince returns the loops in a request without history, and the checkpoint for the next request. checkpoint is
-// what LoopsSince returned for the previous request, or nil. If a client sends a request again, the caller passes the
-// same checkpoint again. warned and recall are as in Results.Loops.
+// LoopsSince returns the loops in a request without history, and the checkpoint for the next request (next). checkpoint
+// is the one that the previous request returned, or nil. If a client sends a request again, the caller passes the same
+// checkpoint again. warned and recall are as in Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -38,7 +38,7 @@ func LoopsSince(
 	}
 	batch := uint16(1)
 	if len(old) > 0 {
-		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around; only neighbours are compared
+		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around; only batches near each other are compared
 	}
 	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.isUser && s.call.result.tool == "" })
 	for _, s := range h.steps {
@@ -58,12 +58,12 @@ func writeCheckpoint(steps []*step) []byte {
 	out[0] = checkpointVersion
 	for _, s := range steps {
 		var v Judgement
-		var key, sum uint64
-		var loose, tool, message uint32
+		var identity, resultHash uint64
+		var withoutBudget, tool, message uint32
 		if s.isUser {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose, tool = s.judgement(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
+			v, identity, resultHash, withoutBudget, tool = s.judgement(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
 		}
 		if v.Outcome == Error {
 			message = s.messageHash()
@@ -75,13 +75,13 @@ func writeCheckpoint(steps []*step) []byte {
 				flags |= 1 << i
 			}
 		}
-		out = binary.LittleEndian.AppendUint64(out, key)
-		out = binary.LittleEndian.AppendUint64(out, sum)
+		out = binary.LittleEndian.AppendUint64(out, identity)
+		out = binary.LittleEndian.AppendUint64(out, resultHash)
 		out = binary.LittleEndian.AppendUint16(out, uint16(foldCode(v.Code))) //nolint:gosec // foldCode returns 16 bits
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch))          //nolint:gosec // LoopsSince numbers batches with 16 bits
 		out = binary.LittleEndian.AppendUint16(out, flags)
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.locationHash)) //nolint:gosec // a hash of 16 bits
-		out = binary.LittleEndian.AppendUint32(out, loose)
+		out = binary.LittleEndian.AppendUint32(out, withoutBudget)
 		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
 		out = binary.LittleEndian.AppendUint32(out, tool)
 		out = binary.LittleEndian.AppendUint32(out, message)
@@ -107,11 +107,11 @@ func readCheckpoint(state []byte) []*step {
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
-				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // without words, never a variation
+				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // isVariation needs words
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,
-				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // writeCheckpoint converted an int; the sign is restored
+				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // restores the sign
 			}},
 		}
 		var failed, skipped bool

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// maxText bounds the bytes read at each end of a result, where tools report failures.
+// maxText bounds the bytes read at each end of a result. Tools report failures there.
 const maxText = 48 << 10
 
 // Classify judges a tool result. isError is the API's error flag: +1 for an error, -1 for no error, 0 for no flag.
@@ -14,7 +14,6 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 	return p.classify(&call, text, isError)
 }
 
-// classify looks for a refusal or a pending state first, then at the error flag, and last at the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = cutMiddle(strings.TrimSpace(text))
 	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
@@ -45,7 +44,7 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
 // judgeFlagged judges a result that the API flags as an error. The result is an error, unless the exit code means
-// "nothing found", or the call is pending or refused.
+// "nothing found", or a field reports a refusal or a running task.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -60,7 +59,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a text inside depth nested envelopes (envelope.go).
+// judgeText judges a result's text. depth is the number of envelopes around the text (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
@@ -131,8 +130,8 @@ func (c *toolCall) quotesQuery(text string) bool {
 	return len(words) > 0
 }
 
-// isEnvelope reports whether a tool or harness wrote v as an envelope (envelope.go). JSON from a file or a read-only
-// program is data.
+// isEnvelope reports whether a tool or harness wrote v to report the outcome (envelope.go). JSON from a file or a
+// read-only program is data.
 func (c *toolCall) isEnvelope(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
@@ -161,7 +160,8 @@ func judgeExec(text string, call *toolCall) Judgement {
 	return judgeExit(r, call)
 }
 
-// judgeExit judges a command by the exit code, or by the output if the code is missing or hidden by a later program.
+// judgeExit judges a command by the exit code. If the code is missing, or if a later program in the command line hides
+// the code, the output decides.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
@@ -179,7 +179,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 		}
 		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode}
 	case r.hasCode && !call.shell.statusMasked:
-		// Exit code 0, but the first words report a failure: a script may print an error and still exit with 0.
+		// A script may print an error and still exit with 0.
 		if rule, bad := call.phrases.errorMessageRule(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -200,8 +200,8 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// reportsTimeOut reports whether the first or the last line is a harness's time-out message. Lines with only a tag are
-// skipped.
+// reportsTimeOut reports whether the first or the last line, without lines that hold only a tag, is a harness's
+// time-out message.
 func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -213,8 +213,8 @@ func (p *phrases) reportsTimeOut(body string) bool {
 	return p.isTimeOutLine(lines[0]) || p.isTimeOutLine(lines[len(lines)-1])
 }
 
-// isTimeOutLine reports whether a line begins with a phrase in the list time-of ("the command"), and contains a phrase
-// in time-up ("took too long").
+// isTimeOutLine reports whether a line begins with a phrase in the list "time-of" ("the command"), and contains a
+// phrase in "time-up" ("took too long").
 func (p *phrases) isTimeOutLine(line string) bool {
 	lowerLine := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
 	lowerLine = strings.TrimLeft(lowerLine, "[<(./ ")
@@ -224,14 +224,13 @@ func (p *phrases) isTimeOutLine(line string) bool {
 	return hasAnyPrefix(lowerLine, p.lists["time-of"]) && containsAny(lowerLine, p.lists["time-up"]...)
 }
 
-// isTag reports whether a line is one tag: "</shell_metadata>".
 func isTag(line string) bool {
 	line = strings.TrimSpace(line)
 	return len(line) > 2 && line[0] == '<' && line[len(line)-1] == '>' && !strings.ContainsAny(line, " ")
 }
 
 // endsInTimeOut reports whether a read-only command's output is a time-out message, or ends with one in brackets. Any
-// other time-out message may be content that the command printed.
+// other time-out message may be part of a file that the command printed.
 func (p *phrases) endsInTimeOut(body string) bool {
 	body = strings.TrimSpace(body)
 	last := body[strings.LastIndexByte(body, '\n')+1:]
@@ -245,7 +244,8 @@ func successRule(r shellResult) string {
 	return ""
 }
 
-// judgeRead judges a file reader's result. A failed reader returns a short error message, or <tool_use_error>.
+// judgeRead judges the result of reading a file. After a failure, the text is a short error message, or begins with
+// <tool_use_error>.
 func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -262,7 +262,6 @@ func (p *phrases) judgeRead(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeEdit judges an edit by the sentences that edit tools print.
 func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
@@ -318,7 +317,6 @@ func judgeOther(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// cutMiddle keeps the first and last maxText bytes of a longer text.
 func cutMiddle(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -333,7 +331,7 @@ type Outcome string
 const (
 	OK      Outcome = "ok"
 	Error   Outcome = "error"
-	Pending Outcome = "pending" // the call continues in the background, and has neither succeeded nor failed
+	Pending Outcome = "pending" // the call is still running
 	Refusal Outcome = "refusal" // the call was not allowed (see Refuser), so the tool did not run
 )
 
@@ -342,14 +340,14 @@ type Judgement struct {
 	Outcome        Outcome
 	Rule           string  // such as "exit-code" or "text:error-first"; "" if no rule matched
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
-	Code           int     // exit code or HTTP status, 0 if the rule read neither
-	ReportsSuccess bool    // the result itself reports the success; otherwise OK means that no failure was found
+	Code           int     // exit code or HTTP status; 0 if the rule reads neither
+	ReportsSuccess bool    // the result itself reports success; if false, OK means only that no failure was found
 }
 
 // Refuser is the origin of a refusal.
 type Refuser string
 
-// Refusers. Only a refusal by the user is feedback.
+// Refusers. Only a refusal by the user counts as feedback.
 const (
 	NoRefuser       Refuser = ""
 	UserRefuser     Refuser = "person"   // the user refused or interrupted the call

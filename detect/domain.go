@@ -6,12 +6,13 @@ import (
 	"unicode"
 )
 
-// A domain tool does something other than running commands or handling files, pages or notes. It books a table, for
-// example. A domain tool often answers in plain language, and the content may contain words such as "failed". If the
-// tool did nothing, the first clause usually says so.
+// A domain tool does anything except running commands and handling files, pages or notes: for example, it books a
+// table. Such a tool often answers in plain language, and the answer's content may contain words such as "failed". If
+// the tool did nothing, the first clause usually says so.
 
-// isContent reports whether a text is content that the tool returns, although rule found a failure in it. A dictionary
-// entry begins with a phrase in the list word-class. A phrase in about-call belongs to a message about the call.
+// isContent reports whether a text is content that the tool returns, although the given rule found a failure in the
+// text. For example, a dictionary entry begins with a phrase in the list "word-class". A phrase in the list
+// "about-call" belongs to a message about the call.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -29,7 +30,8 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// asksAbout reports whether the answer begins with an error code, such as ENOENT, that the arguments ask about.
+// asksAbout reports whether the answer begins with an error code, such as ENOENT, and the arguments ask about this
+// code.
 func (c *toolCall) asksAbout(text string) bool {
 	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
 	first, _, _ := strings.Cut(text, " ")
@@ -37,13 +39,12 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether, by its name, the tool returns records or articles.
+// returnsRecords reports whether the tool's name says that the tool returns records or articles.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause bounds the bytes in a message about the call.
-const maxClause = 300
+const maxClause = 300 // bytes in a message about the call
 
 // isProse reports whether an answer is short and has no heading, table, code block or patch.
 func isProse(text string) bool {
@@ -52,7 +53,7 @@ func isProse(text string) bool {
 		!containsAny(text, "|", "```", "diff --git ") && !hasAnyPrefix(text, []string{"#", "Address: "})
 }
 
-// domainFailureRule returns the rule for an answer which says that the tool found or did nothing, or "".
+// domainFailureRule returns a rule if the answer says that the tool found or did nothing, and "" otherwise.
 func (c *toolCall) domainFailureRule(text string) string {
 	changes, wholeText := c.changesState(), text
 	if changes { // a later paragraph may offer an alternative, such as another date
@@ -69,8 +70,8 @@ func (c *toolCall) domainFailureRule(text string) string {
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
 	}
-	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
-	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
+	plain := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
+	sentences := strings.FieldsFunc(plain, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
 	if slices.ContainsFunc(sentences, c.saysDoesNotExist) {
 		return "no-such"
 	}
@@ -80,7 +81,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 	}
 	sentence := sentences[0]
 	switch {
-	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
+	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(plain, "try again later"):
 		return "service"
 	case !changes:
 		if c.isLookup() && (startsWithPhrase(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
@@ -93,8 +94,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 }
 
 // reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
-// within 30 days." Phrases in the list "limit" must be whole words, and those in "limit-anywhere" can be parts of
-// words.
+// within 30 days."
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
@@ -109,7 +109,7 @@ func (p *phrases) withoutHarmlessNegations(low string) string {
 	return low
 }
 
-// confirmsAction reports whether an answer confirms the action, such as "Booked". A condition ("until the bill is
+// confirmsAction reports whether an answer, such as "Booked", confirms the action. A condition ("until the bill is
 // paid") or an unchanged state ("It remains confirmed") is not a confirmation.
 func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
@@ -129,7 +129,6 @@ func (c *toolCall) confirmsAction(low string) bool {
 	return false
 }
 
-// withoutConditions removes each clause after "until", "if", "remains" or a similar word.
 func withoutConditions(low string) string {
 	const conditions = " until unless once if when before after remains remain stays still "
 	var kept []string
@@ -154,7 +153,7 @@ func (c *toolCall) isNamePastParticiple(word string) bool {
 	})
 }
 
-// isLookup reports whether a tool returns one requested object. For such a tool, a missing object is a failure.
+// isLookup reports whether a tool returns one requested object, so that a missing object is a failure.
 func (c *toolCall) isLookup() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
@@ -219,7 +218,8 @@ func (c *toolCall) hasArgument(text string) bool {
 	})
 }
 
-// changesState reports whether, by its name, the tool changes something: the first known verb is one such as "create".
+// changesState reports whether the tool's name says that the tool changes something: the first known verb is "create"
+// or a similar one.
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
@@ -260,8 +260,8 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endFailureRule returns the rule for a failure after progress lines ("Uploading...", "[2/3] Building", "40%"). At most
-// three lines can follow the failure, such as a hint.
+// endFailureRule returns the rule for a failure after progress lines ("Uploading...", "[2/3] Building", "40%"), or "".
+// Up to three lines, such as a hint, can follow the failure.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
@@ -290,12 +290,11 @@ func (p *phrases) endFailureRule(text string) string {
 	return ""
 }
 
-// failureSymbols are printed before a failure.
+// failureSymbols are symbols that programs print before a failure.
 //
 //nolint:gochecknoglobals // immutable
 var failureSymbols = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
 
-// isProgress matches "[2/3] Building", "Uploading..." and "40%".
 func isProgress(t string) bool {
 	step, more, _ := strings.Cut(t, " ")
 	if step == "Step" || step == "Stage" {

@@ -8,9 +8,9 @@ import (
 
 // An envelope is the JSON or Python literal that an API or a harness writes around an answer.
 
-// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Only the answer
-// inside can be another envelope; fields in other nested objects are data and do not count. depth is the number of
-// envelopes around v.
+// judgeEnvelope judges a result by the fields for success, error, exit code and status in the envelope v. Fields in
+// nested objects are data, except if the object is the wrapped answer, which can be another envelope. depth is the
+// number of envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -18,7 +18,7 @@ func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgeme
 	return judgeObject(v, call, depth)
 }
 
-// judgeArray judges a JSON array with text parts, or with results that have a success field.
+// judgeArray judges an array of text parts, or of results with a success field.
 func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	results := 0
@@ -92,20 +92,17 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// listsErrors reports whether the errors in v are the requested content, as in {"errors":[...],"total":2} from
-// list_errors.
+// listsErrors reports whether the agent asked for the errors in v, as in {"errors":[...],"total":2} from list_errors.
 func (c *toolCall) listsErrors(v lenientValue) bool {
 	return len(v.keys) > 1 && c.nameHas("error", "errors", "exceptions", "issues", "problems", "diagnostics", "logs", "failures")
 }
 
-// countsFailedTests matches {"passed":12,"failed":2}.
 func (c *toolCall) countsFailedTests(v lenientValue) bool {
 	failed, _ := v.get("failed", "failures", "numFailedTests", "failing")
 	_, hasPassed := v.get("passed", "passes", "numPassedTests", "passing")
 	return failed.kind == numberValue && failed.num > 0 && hasPassed && (c.purpose == purposeExec || c.nameHas("test", "tests", "spec", "specs", "suite"))
 }
 
-// refusalField finds a harness's refusal in an envelope's text field.
 func (p *phrases) refusalField(v lenientValue) (refuser Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -136,7 +133,7 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // if there is an output field, "code" or "status" is the exit code
+		if !ok { // beside an output field, "code" or "status" is the exit code
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}
@@ -154,7 +151,6 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{body: body, code: n, hasCode: true, isEmpty: body == ""}, call), true
 }
 
-// judgeOutputFields judges output without an exit code: {"stdout":"...","stderr":"..."}.
 func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	stdout, _ := v.get("stdout")
 	stderr, ok := v.get("stderr")
@@ -165,7 +161,7 @@ func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{phrases: call.phrases, body: body, isEmpty: body == ""}, call), true
 }
 
-// errorField returns the rule for the first field with an error, such as success:false or isError:true.
+// errorField returns the rule for the first field that reports an error, such as success:false or isError:true, or "".
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"
@@ -188,8 +184,8 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// A validator lists the errors in the checked object, and the call itself succeeded. GraphQL may return data
-	// together with errors.
+	// A validator's errors are about the checked object, so the call succeeded. GraphQL may return errors together with
+	// data.
 	_, isValidation := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -199,7 +195,7 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// isFalse reports whether a field is false. The number 0 means false only in an object with at most four fields.
+// isFalse reports whether a field is false, or 0 in a small object. In a large object, 0 may be a count.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
@@ -211,8 +207,8 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// With a reason, or in an object with at most two fields, the status says that the call failed. Otherwise it
-		// describes the requested object, such as a failed payment.
+		// Beside a reason, or in a very small object, the status is about the call. Otherwise it describes the
+		// requested object, such as a failed payment.
 		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
 		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -230,7 +226,7 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask reports whether v describes a running task. v must have a task id, because an order can also have
+// isUnfinishedTask reports whether v describes a running task. A task id is required, because an order can also have
 // the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
@@ -238,7 +234,8 @@ func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	return hasTaskID && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
-// isOnlyErrorMessage matches {"message":"Not Found"} and {"detail":"..."}.
+// isOnlyErrorMessage reports whether v holds only an error message, as in {"message":"Not Found"}. The keys in the list
+// "key beside-message", such as a path, may occur in addition.
 func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
@@ -272,15 +269,15 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 			return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 		}
 	}
-	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // several lines, under any key
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // an answer of several lines, under any key
 		judgement := judgeText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 	}
 	return Judgement{}, false
 }
 
-// isAnswerField reports whether a field of v can hold a wrapped answer. A body, content or text among other fields is
-// data, such as an issue's text.
+// isAnswerField reports whether a field of v can hold a wrapped answer. A body, content or text field beside other
+// fields is data, such as an issue's text.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

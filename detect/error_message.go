@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// errorMessageRule returns the rule by which a text as a whole is an error message: the first line begins with typical
+// errorMessageRule returns the rule by which a whole text is an error message. The first line begins with typical
 // words, or is a short sentence that ends with typical words.
 func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
@@ -41,7 +41,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with error words. Words that also begin other content ("Forbidden
+// startsWithError reports whether a text begins with error words. Words that can also begin other content ("Forbidden
 // Planet is a film") count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
@@ -91,7 +91,7 @@ func (p *phrases) startsWithUnable(low, first string) bool {
 	return false
 }
 
-// withoutCode removes code in backticks after a sentence's first words.
+// withoutCode removes code in backticks, except at the start of a sentence.
 func withoutCode(low string) string {
 	const minLead = 24
 	before, quoted, ok := strings.Cut(low, "`")
@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissingPhrase(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// startsWithMissingPhrase reports whether a text begins with a phrase such as "not found" or "does not exist". If the
-// text ends with the phrase, the full stop may be left out.
+// startsWithMissingPhrase reports whether a text begins with a phrase such as "not found" or "does not exist.". At the
+// end of the text, the phrase's full stop may be missing.
 func (p *phrases) startsWithMissingPhrase(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -131,9 +131,9 @@ func (p *phrases) startsWithMissingPhrase(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text contains an HTTP status from 400 to 599 where HTTP clients print it. In the text,
-// a phrase in the list status-behind ("http/1.1 ") comes first, then the status. A short text can have the status after
-// a phrase in status-in ("status code "), or begin with the status and contain a word in status-word ("forbidden").
+// isStatusLine reports whether a text has an HTTP status from 400 to 599 where HTTP clients print it: after a phrase in
+// the list "status-behind" ("http/1.1 ") at the start. In a short text, the status can also follow a phrase in
+// "status-in" ("status code "), or begin the text if a word in "status-word" ("forbidden") follows.
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
@@ -164,8 +164,8 @@ func startsWithFailStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessageField reports whether a message field holds an error message. The message is the whole answer, so words
-// that would be too vague in other text also count.
+// isErrorMessageField reports whether a field with the whole answer holds an error message. Words that would be too
+// vague in a longer text also count.
 func (p *phrases) isErrorMessageField(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
@@ -177,8 +177,7 @@ func (p *phrases) isErrorMessageField(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-// pageHead bounds the bytes in a page searched for an error title.
-const pageHead = 6 << 10
+const pageHead = 6 << 10 // bytes searched for an error title
 
 // hasErrorTitle matches "<title>404 ..." and "screenshot of [404 Not Found](...)".
 func (p *phrases) hasErrorTitle(head string) bool {
@@ -196,7 +195,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 }
 
 // errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,
-// because prose may quote an error.
+// because any other text may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Explanation tells why a finding has a label.
+// Explanation tells why Inspect reported a finding.
 type Explanation struct {
 	Finding     Finding `json:"finding"`
 	Rule        string  `json:"rule"`             // deciding rule; "" if none
-	Meaning     string  `json:"meaning"`          // the rule in plain words
+	Meaning     string  `json:"meaning"`          // what the rule means
 	Text        string  `json:"text"`             // the deciding line, cut to maxExplainedBytes bytes
 	Line        int     `json:"line"`             // line number in the item's text, from 1
 	Byte        int     `json:"byte"`             // line offset in the item's text
@@ -39,7 +39,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 
 const maxExplainedBytes = 300
 
-// decisiveLine returns the first line that alone has the whole text's judgement, or else the first non-blank line.
+// decisiveLine returns the first line that would get the same judgement as the whole text, or else the first non-blank
+// line.
 func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// A tool that changes something may answer with fields: {"status": "REJECTED"} or "status: rejected". A flag, a status
-// or a count shows whether the tool did anything.
+// A domain tool (domain.go) that changes something may answer with fields, such as {"status": "REJECTED"} or "status:
+// rejected". A flag, a status or a count shows whether the tool did anything.
 
-// fieldEvidence is what an object's fields say about the action that the tool should do.
+// fieldEvidence is what an answer's fields say about the requested action.
 type fieldEvidence struct {
 	confirmed bool // a field confirms the action
-	created   bool // a field names a new or changed object
+	created   bool // a field holds a new or changed object
 	refused   bool // a field denies the action
-	limited   bool // a field gives a limit or a refusal as the reason
+	limited   bool // the reason is a limit, such as "within 30 days"
 }
 
-// maxFields bounds the fields in an answer. An object with more fields is a record and no answer about an action.
+// maxFields bounds the fields in an answer. An object with more fields is a record, and not an answer about an action.
 const maxFields = 10
 
-// fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the object does
-// not exist ({"product": null}), and "" for other answers.
+// fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the requested
+// object does not exist ({"product": null}), and "" otherwise.
 func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
 		return ""
@@ -37,7 +37,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	return ""
 }
 
-// readFields returns the evidence in an object's fields, or else in the objects inside them.
+// readFields returns the evidence in an object's fields. If there is none, it searches the objects in these fields.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
@@ -46,12 +46,12 @@ func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	if e != (fieldEvidence{}) || depth >= maxDepth {
 		return e
 	}
-	for _, value := range v.vals {
-		inner := value.vals
-		if value.kind == objectValue {
-			inner = []lenientValue{value}
+	for _, field := range v.vals {
+		objects := field.vals
+		if field.kind == objectValue {
+			objects = []lenientValue{field}
 		}
-		for _, object := range inner {
+		for _, object := range objects {
 			if object.kind == objectValue {
 				e.add(c.readFields(object, depth+1))
 			}
@@ -65,8 +65,8 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
 }
 
-// readField returns the evidence in the field named by words. outer is true in the outermost object. A value that
-// repeats a call argument is no evidence.
+// readField returns the evidence in one field. words are the words in the field's name, and outer is true for a field
+// in the outermost object. A value that repeats a call argument is no evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
 	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
@@ -103,7 +103,6 @@ func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e 
 	return e
 }
 
-// isYesOrNo matches "Y" and "no".
 func isYesOrNo(v lenientValue) bool {
 	return isYes(v) || v.kind == stringValue && slices.Contains([]string{"n", "no", "false"}, strings.ToLower(v.raw))
 }
@@ -117,7 +116,7 @@ func (c *toolCall) isNamePresentParticiple(word string) bool {
 	return ok && len(stem) > 2 && slices.ContainsFunc(c.nameWords, func(w string) bool { return strings.HasPrefix(w, stem) })
 }
 
-// sharesStemWithName reports whether word begins like a word in the tool's name, with four equal letters: "holds" for
+// sharesStemWithName reports whether word has the same first four letters as a word in the tool's name, as "holds" for
 // place_hold.
 func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
@@ -132,7 +131,7 @@ func statusWords(status string) string {
 	return strings.NewReplacer("_", " ", "-", " ", "*", "").Replace(strings.ToLower(status))
 }
 
-// isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is a success.
+// isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is no refusal.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
 	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isNamePastParticiple(low)

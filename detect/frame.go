@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A frame is the lines and tags that a harness adds to a command's output.
+// A frame consists of the lines and tags that a harness adds to a command's output.
 
 // shellResult is a command's result without the frame.
 type shellResult struct {
@@ -17,14 +17,14 @@ type shellResult struct {
 	isEmpty bool // the command printed nothing
 }
 
-// scriptFrame begins the result when a Codex program ran commands (see scriptCommands).
+// scriptFrame is the start of a result if the call was a Codex program (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines bounds a frame's lines at each end of a result.
+// frameLines bounds the frame lines read at the start, and those read at the end of a result.
 const frameLines = 12
 
-// unframe removes a known harness's frame from a result, and returns the output and the exit code. Frames hold exit
-// codes, chunk ids, wall times and shell numbers. A number in the output itself is never taken for an exit code.
+// unframe removes a known harness's frame from a result, and returns the output and the exit code. It never takes a
+// number in the output for an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -50,8 +50,8 @@ func (r *shellResult) setCode(num string) bool {
 	return err == nil
 }
 
-// readHead removes the harness's lines before the output, and keeps an exit code in them. The list frame-head has the
-// beginnings of lines without a code.
+// readHead removes the frame lines before the output, and reads an exit code in them. Frame lines without a code begin
+// with a phrase in the list "frame-head".
 func (r *shellResult) readHead() {
 	rest := r.body
 	for range frameLines {
@@ -110,7 +110,6 @@ func (r *shellResult) readTags(text string) bool {
 	return true
 }
 
-// readAttribute reads <result exit_code="2">.
 func (r *shellResult) readAttribute(text string) {
 	tag, _, _ := strings.Cut(cutText(text, 200), ">")
 	for _, name := range []string{"exit_code=", "exitcode=", "exit-code=", "returncode=", "exit_status="} {
@@ -125,8 +124,8 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal gets the exit code 137. The code
-// follows a phrase in the list code-in-line. Most such lines begin with a phrase in code-of ("the command").
+// completed with exit code 130. CTRL+C was sent.]". Most such lines begin with a phrase in the list "code-of" ("the
+// command"). The code follows a phrase in "code-in-line". A command that a signal ended gets the exit code 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -167,13 +166,13 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(label))
-	// A harness begins the line with a bracket or a symbol, or writes "Exit status" with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || plain != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
 // isCodeLabel reports whether a label before a number names an exit code. Scripts and go run also print labels such as
-// "exit status", so these count only if marked is true: a bracket or a symbol shows that a harness wrote the line.
+// "exit status". Such a label counts only if marked is true: a bracket, a symbol or a capital shows that a harness
+// wrote the line.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -196,8 +195,8 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
-// readTailLine reports whether a line after the output is the harness's, and reads its exit code. The list frame-tail
-// has the beginnings of lines without a code.
+// readTailLine reports whether a line after the output is a frame line, and reads an exit code in the line. Frame lines
+// without a code begin with a phrase in the list "frame-tail".
 func (r *shellResult) readTailLine(t string) bool {
 	if hasAnyPrefix(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
@@ -211,7 +210,7 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
-// leadingCode returns the number after a phrase in the list "code-in-line", or 0.
+// leadingCode returns the exit code after a phrase in the list "code-in-line", or 0.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -261,8 +260,8 @@ func unwrapText(text string) string {
 	return strings.TrimSpace(unescapeLines(text))
 }
 
-// unescapeLines resolves the escapes in a text written as a JSON string by a framework. A single quoted word stays
-// unchanged, because it may be a value.
+// unescapeLines resolves the escapes in a text that a framework wrote as a JSON string. A single quoted word, such as
+// "failed", stays unchanged, because it may be a value.
 func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
@@ -270,7 +269,7 @@ func unescapeLines(text string) string {
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
 		inner := text[1 : n-1]
 		isSentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
-		if isSentence || strings.Contains(inner, `\n`) { // not a value such as "failed"
+		if isSentence || strings.Contains(inner, `\n`) {
 			return unescape(inner)
 		}
 	}
@@ -280,7 +279,7 @@ func unescapeLines(text string) string {
 	return unescape(text)
 }
 
-// trimPrompt removes the prompt that SWE-agent's shell prints after every result.
+// trimPrompt removes the prompt that SWE-agent's shell prints after each result.
 func trimPrompt(text string) string {
 	rest, ok := strings.CutSuffix(text, "bash-$")
 	if !ok {
@@ -308,8 +307,8 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads a Codex script's output, one JSON line for each command in the script. The last exit code other than
-// 0 becomes the script's exit code.
+// readScript reads a Codex program's output, one JSON line per command. The last exit code other than 0 becomes the
+// program's exit code.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

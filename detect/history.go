@@ -9,25 +9,24 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, batch by batch. A batch is a model answer with calls, followed by the results
-// and user turns.
+// history reads a conversation backwards, batch by batch. A batch is a model answer with its calls, and the results and
+// user turns after the answer.
 type history struct {
 	req          *wire.Request
 	results      *Results // caches judgements; may be nil
 	firstNew     int      // index of the first new item
-	answerStart  int      // index of the answer with the newest calls
+	answerStart  int      // index of the answer with the newest batch's calls
 	unreadEnd    int      // items before this index are not read yet
 	steps        []*step  // newest first
 	batchNumber  int
-	visitsLeft   int                            // steps that stepBack may still return
+	visitsLeft   int                            // stepBack calls that may still return a step
 	searchCount  int                            // hasEarlierCall searches so far
 	earlierCalls map[uint64]bool                // call identities before answerStart; nil while searchCount <= maxSearches
 	warnedCalls  map[string]bool                // ids of calls with a warning
 	recall       func(string) (wire.Call, bool) // returns calls in earlier replies by id; may be nil
 }
 
-// stepBack returns the i-th step before the newest one. The result is nil if there is no such step or no visits are
-// left.
+// stepBack returns the i-th step before the newest one, or nil if there is no such step or no visits are left.
 func (h *history) stepBack(i int) *step {
 	if h.visitsLeft--; h.visitsLeft < 0 {
 		return nil
@@ -40,7 +39,7 @@ func (h *history) stepBack(i int) *step {
 	return h.steps[i]
 }
 
-// readBatch adds one more batch to steps. It returns false if the conversation is read to the start.
+// readBatch adds one more batch to steps. It returns false at the start of the conversation.
 func (h *history) readBatch() bool {
 	if h.unreadEnd <= 0 {
 		return false
@@ -52,8 +51,8 @@ func (h *history) readBatch() bool {
 		h.readItem(h.unreadEnd)
 		media = media*31 + h.req.MediaHash(h.unreadEnd)
 	}
-	// Agents put media that a result cannot hold into the message after the results, so the media belong to each
-	// result.
+	// A result cannot hold some media, so agents put them into the message after the results. It is unknown which
+	// result they belong to, so they count for each.
 	for _, s := range h.steps[first:] {
 		s.mediaHash += media
 	}
@@ -84,7 +83,7 @@ func (h *history) readItem(i int) {
 	}
 	results := h.req.Item(i).Results
 	for n, r := range slices.Backward(results) {
-		if r.WithCall { // the model made this call after the earlier results
+		if r.WithCall { // the model made this call after it saw the earlier results
 			h.batchNumber++
 		}
 		h.steps = append(h.steps, &step{
@@ -96,8 +95,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets each result's call. calls holds the answer's calls by id, and ordered holds them in order. A result
-// without an id gets the call at the same position.
+// assignCalls sets each result's call. calls holds the answer's calls by id, and ordered holds the same calls in order,
+// for results without an id.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -124,7 +123,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// findCall returns the call with an id. It asks recall, which may be nil, for calls in earlier requests.
+// findCall returns the call with an id. It asks recall, unless nil, for a call that is not in the request.
 func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.FindCall(id)
 	if !ok && recall != nil {
@@ -133,8 +132,9 @@ func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool
 	return call, ok
 }
 
-// hasEarlierCall reports whether an earlier answer made the same call or an attempt (attempts.go). Decoding is
-// expensive, so only items that contain all the call's literals (see toolCall.literals) are decoded.
+// hasEarlierCall reports whether an earlier answer made the same call, or a call that differs only in budgets
+// (attempts.go). Decoding is expensive, so it decodes only items that contain all the call's literals (see
+// toolCall.literals).
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true
@@ -143,7 +143,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 		return h.hasIndexedCall(s)
 	}
 	words := slices.Clone(s.literals())
-	loose := s.identityWithoutBudget()
+	hashWithoutBudget := s.identityWithoutBudget()
 	if !s.inUserText { // for a result in user text, package wire makes up the tool name
 		words = append(words, s.call.result.tool)
 	}
@@ -156,7 +156,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 			if c.Name != s.call.result.tool {
 				continue
 			}
-			if loose != 0 && identityWithoutBudget(c.Name, c.Args) == loose || callIdentity(c.Name, c.Args) == s.identity() {
+			if hashWithoutBudget != 0 && identityWithoutBudget(c.Name, c.Args) == hashWithoutBudget || callIdentity(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}
@@ -164,19 +164,19 @@ func (h *history) hasEarlierCall(s *step) bool {
 	return false
 }
 
-// hasEarlierResult reports whether one of the newest items may contain an equal result. It searches the raw bytes for a
-// part of the result that JSON writes without escapes.
+// hasEarlierResult reports whether one of the last items before answerStart may contain an equal result. It searches
+// the raw bytes for a part of the result that JSON writes without escapes.
 func (h *history) hasEarlierResult(s *step) bool {
 	const maxItems, maxRaw = 8, 1 << 10
 	lead := []byte(unescapedLead(s.call.result.text))
 	if len(lead) == 0 {
 		return false
 	}
-	for i, left := h.answerStart-1, maxItems; i >= 0 && left > 0; i-- {
+	for i, itemsLeft := h.answerStart-1, maxItems; i >= 0 && itemsLeft > 0; i-- {
 		if h.req.Role(i) == wire.RoleAssistant {
 			continue
 		}
-		left--
+		itemsLeft--
 		if raw := h.req.Raw(i); bytes.Contains(raw[:min(len(raw), maxRaw)], lead) {
 			return true
 		}
@@ -197,8 +197,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall is hasEarlierCall with an index over all earlier calls. The index keeps the cost linear for an answer
-// with many calls.
+// hasIndexedCall is hasEarlierCall with an index over all earlier calls, so that the cost for an answer with many calls
+// stays linear.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlierCalls == nil {
 		h.earlierCalls = make(map[uint64]bool)
@@ -215,7 +215,7 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlierCalls[s.identity()] || s.identityWithoutBudget() != 0 && h.earlierCalls[uint64(s.identityWithoutBudget())]
 }
 
-// needle is a word to search for by the rarest byte, because the first byte may occur too often.
+// needle is a word to search for. The search looks for the rarest byte, because the first byte may occur too often.
 type needle struct {
 	word         string
 	rarestOffset int // offset of the rarest byte in word
@@ -263,7 +263,8 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// userWords returns the user's words in an item. ok is false if there are none, or if a harness wrote them.
+// userWords returns the user's own words in an item. The bool is false if there are none, or if a harness wrote the
+// text.
 func userWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -285,8 +286,8 @@ const (
 	maxLabelLines = 3
 )
 
-// trimLabel returns a result's text. If the result is a user message, a harness's label before a failure ("Command make
-// returned:") is removed.
+// trimLabel returns a result's text. If the result is in a user message, trimLabel removes the harness's label before a
+// failure ("Command make returned:").
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -308,9 +309,9 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// A client controls the request size, so the search for loops has bounds.
+// The client controls the request size, so the loop search needs bounds.
 const (
 	maxLoops    = 64
-	maxVisits   = 1 << 18 // step reads per request
-	maxSearches = 8       // searches in the raw history; more results use an index
+	maxVisits   = 1 << 18 // stepBack calls per request
+	maxSearches = 8       // raw history searches; further results use an index
 )

@@ -8,7 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Finding is a tool result, a loop or an opinion in a transcript. `precept inspect --json` prints it as JSON.
+// Finding is a tool result, a loop or the user's opinion in a transcript. `precept inspect --json` prints findings as
+// JSON.
 type Finding struct {
 	Source string `json:"source"`
 	ID     string `json:"id"`
@@ -28,7 +29,7 @@ const (
 )
 
 // Inspect reads transcripts, as ReadTranscripts does, and calls emit with each finding in transcript order. The calls
-// never overlap, but may come from different goroutines.
+// never overlap, but can come from different goroutines.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
@@ -48,8 +49,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits one conversation's findings in the order in which a proxy would find them. Judged steps drop the
-// texts to save memory.
+// inspectList emits one conversation's findings in the order in which a proxy would find them.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -82,19 +82,19 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsPerStep bounds the earlier steps read per step, and so keeps the cost linear.
+// visitsPerStep is the average number of earlier steps that may be read per step. It keeps the cost linear.
 const visitsPerStep = 64
 
-// maxDecodedBytes bounds the inspected items kept in decoded form.
+// maxDecodedBytes bounds the raw size of the items kept in decoded form.
 const maxDecodedBytes = 1 << 20
 
 type inspection struct {
 	req              *wire.Request
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
-	emittedSteps     int             // steps handled by emitItem
-	loops            []Loop          // not yet emitted, the oldest first
-	finder           loopFinder      // judges each step once
+	emittedSteps     int             // steps that emitItem has passed
+	loops            []Loop          // found but not emitted, the oldest first
+	finder           loopFinder      // drops a second loop for equal calls in one answer
 	firstBatch       map[uint64]int  // first batch with a call, by step.identity and step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
@@ -103,8 +103,7 @@ type inspection struct {
 	answer           string // newest assistant text
 }
 
-// readBatch appends the steps in the batch that ends before item end (see history).
-func (in *inspection) readBatch(end int) {
+func (in *inspection) readBatch(end int) { // end is the index after the batch's last item
 	h := history{req: in.req, firstNew: in.req.Len(), unreadEnd: end, batchNumber: in.batchNumber}
 	h.readBatch()
 	in.batchNumber = h.batchNumber

@@ -30,7 +30,8 @@ const (
 	maxKinds    = 6        // kinds per result, without broader kinds
 )
 
-// Kinds returns the kinds that describe a failed tool result, the most specific first. j comes from Classify.
+// Kinds returns the kinds that describe a failed tool result, the most specific first. j is Classify's judgement of the
+// result.
 func Kinds(text string, j Judgement) []Kind {
 	if j.Outcome != Error {
 		return nil
@@ -55,15 +56,15 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the kinds table. A line that begins with "kind", "also" or "rest" declares a kind, with the broader kind
-// and the meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind,
-// a pattern, and an example match.
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with the broader
+// kind and the meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Any other line has a
+// kind, a pattern, and a text that matches the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord lists each pattern under one or more words, and every matching line contains
-// one of these.
+// kindTable is the compiled table. byWord lists each pattern under one word or several. A line that matches the pattern
+// contains at least one of these words.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -79,7 +80,7 @@ type kindRow struct {
 var compiledKinds = sync.OnceValue(func() *kindTable {
 	table, _, err := readKinds(kindsText)
 	if err != nil {
-		panic(err) // the file is part of the program, and a test reads the file
+		panic(err) // impossible: a test reads the embedded file
 	}
 	return table
 })
@@ -119,8 +120,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.addPatterns(rows)
 }
 
-// addPatterns compiles the rows. byWord lists a pattern under the word, or the group of alternative words, that the
-// fewest patterns contain.
+// addPatterns compiles the rows. It lists a pattern under the word, or the group of alternative words, that the fewest
+// patterns contain, so that few patterns are tried per line.
 func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -151,11 +152,12 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 	return nil
 }
 
-// Costs are counted in steps, such as one comparison. maxKindSteps limits a search to a few milliseconds.
+// A search is limited by a number of steps, where a step costs about as much as one comparison. maxKindSteps takes a
+// few milliseconds.
 const (
 	maxKindSteps = 1 << 19
-	lineSteps    = 32      // cost per line before comparisons
-	statusSteps  = 1 << 10 // reserved for exceptions, statuses and exit codes
+	lineSteps    = 32      // cost to normalise a line
+	statusSteps  = 1 << 10 // reserved for searchResult's fallbacks
 )
 
 type kindScan struct {
@@ -167,13 +169,14 @@ type kindScan struct {
 	stepsLeft      int
 }
 
-// searchResult searches a result's text for kinds. It uses the HTTP status or the exit code only if no pattern matches.
+// searchResult searches a result's text for kinds. It uses an exception, the HTTP status or the exit code only if no
+// pattern matches.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
 	s.stepsLeft = max(s.stepsLeft, statusSteps)
 	switch {
-	case slices.Contains(s.found, true): // the words of the text are more specific than a number
+	case slices.Contains(s.found, true): // the words are more specific than a number
 	case s.foundException:
 		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:
@@ -217,7 +220,6 @@ func (s *kindScan) searchLines(text string) {
 
 const maxFieldDepth = 6
 
-// searchFields searches the strings and numbers under key.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.stepsLeft--; depth > maxFieldDepth || s.stepsLeft <= 0 {
 		return

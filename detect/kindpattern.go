@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern for a whole line in lower case: * matches any text, % one or more non-blank characters, #
-// one or more digits, and {a|b} the literal a or b. A backslash makes the next character literal. A literal next to a *
-// matches only at a word boundary.
+// kindPattern is a pattern for a whole line in lower case: "*" matches any text, "%" one or more non-blank characters,
+// "#" one or more digits, and "{a|b}" the literal a or b. A backslash makes the next character literal. A literal next
+// to a "*" matches only at a word boundary.
 type kindPattern struct {
 	kind  int // index in kindTable.kinds
 	parts []patternPart
 	words [][]string // a matching line contains a word from each group
 }
 
-// patternPart is a wildcard, or a literal with alternatives (texts).
+// patternPart is a wildcard, or a literal with one or more alternatives (texts).
 type patternPart struct {
 	texts    []string
 	wildcard byte // 0 for a literal
@@ -55,9 +55,9 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns a part's groups for kindPattern.words. A literal has one group per whole word. Alternatives share
-// one group, unless one has no whole word. joinsBefore and joinsAfter tell whether the neighbouring parts may continue
-// the first or last word.
+// wordGroups returns a part's groups for kindPattern.words. A literal without alternatives has one group per whole
+// word. Alternatives share one group, unless one of them has no whole word. joinsBefore and joinsAfter report whether
+// the neighbouring parts can continue the first or last word.
 func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
@@ -82,7 +82,7 @@ func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]st
 	return [][]string{group}
 }
 
-// continuesWord reports whether part i may continue a word in the part before it (step 1) or after it (step -1).
+// continuesWord reports whether part i can continue a word in the previous part (step 1) or in the next part (step -1).
 func (p *kindPattern) continuesWord(i, step int) bool {
 	if i < 0 || i >= len(p.parts) || p.parts[i].wildcard == '*' {
 		return false
@@ -92,7 +92,7 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns a literal's words that the neighbouring parts do not continue.
+// wholeWords returns a literal's words, except those that a neighbouring part can continue.
 func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if joinsBefore && len(words) > 0 && isKindWordByte(text[0]) {
@@ -104,11 +104,10 @@ func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	return words
 }
 
-// isKindWordByte reports whether c is a letter, a digit, an underscore or a byte outside of ASCII.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether a line matches the pattern. Each comparison uses one of the steps, and without steps left the
-// result is false.
+// matches reports whether a line matches the pattern. Each comparison decrements steps. At 0 steps, the result is
+// false.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
 func (p *kindPattern) matchAt(line string, offset, partIndex int, steps *int) bool {
@@ -137,7 +136,7 @@ func (p *kindPattern) matchAt(line string, offset, partIndex int, steps *int) bo
 	}
 }
 
-// matchRest reports whether the parts after a * match the end of the line, from some word boundary on.
+// matchRest reports whether the parts after a "*" match the rest of the line, from any word boundary on.
 func (p *kindPattern) matchRest(line string, offset, partIndex int, steps *int) bool {
 	if partIndex == len(p.parts) {
 		return offset == 0 || offset == len(line) || !isInsideWord(line, offset)
@@ -161,7 +160,7 @@ func (p *kindPattern) matchRest(line string, offset, partIndex int, steps *int) 
 	return false
 }
 
-// index returns the first offset in line where the part may begin, or -1 if there is none.
+// index returns the first offset in line where the part can begin, or -1.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0
@@ -207,7 +206,7 @@ func normalizeLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// isQuotedLine matches a search hit, a diff line, or a numbered line.
+// isQuotedLine matches a search hit, a diff line, or a line with a line number.
 func isQuotedLine(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds. Values
-// beyond these bounds are skipped.
+// Tool results hold JSON and Python literals ({'status': 400, 'ok': False}), often truncated. Values beyond these
+// bounds are skipped.
 const (
 	maxDepth    = 6       // deeper values are skipped
 	maxNesting  = 200     // a deeper text is invalid, because the parser is recursive
@@ -29,7 +29,6 @@ const (
 	arrayValue
 )
 
-// lenientValue is a parsed value.
 type lenientValue struct {
 	kind   valueKind
 	isTrue bool
@@ -47,7 +46,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value for the first name among the keys, ignoring case.
+// get returns the value of the first name that is a key, ignoring case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -67,13 +66,13 @@ func (v lenientValue) isEmpty() bool {
 	return v.num == 0 && !v.isTrue && len(v.vals) == 0
 }
 
-// parseLenient parses a text that is one object or array. A truncated value is read as far as it goes.
+// parseLenient parses a text that is one object or array. In a truncated text, it reads the values before the end.
 func parseLenient(text string) (lenientValue, bool) {
 	v, ok, _ := parseComplete(text)
 	return v, ok
 }
 
-// parseComplete also reports whether the whole text was read, with nothing skipped or cut off.
+// parseComplete is parseLenient, and also reports whether nothing was skipped or cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -97,7 +96,7 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	return v, ok, ok && !p.incomplete
 }
 
-// lenientParsers holds parsers for reuse. Their lists are expensive to allocate.
+// lenientParsers holds parsers for reuse, because the lists in them are expensive to allocate.
 //
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
@@ -110,7 +109,7 @@ type lenientParser struct {
 	invalid    bool // not JSON; truncated JSON is valid
 	incomplete bool
 
-	// Members of objects and arrays not closed yet, the outermost first.
+	// Members of the objects and arrays that are still open, the outermost first.
 	keys []string
 	vals []lenientValue
 }
@@ -230,7 +229,8 @@ func popFrom[T any](list *[]T, from int) []T {
 	return removed
 }
 
-// parseString returns a string literal without the quotes. A literal without a closing quote ends with the text.
+// parseString returns a string literal without the quotes. A literal without a closing quote extends to the end of the
+// text.
 func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
@@ -277,8 +277,8 @@ func (p *lenientParser) parseLiteral() lenientValue {
 	return lenientValue{}
 }
 
-// atTruncation reports whether a truncation mark ("...", "<truncated>") or the end of the text is near. It then moves
-// the offset to the end, so that the parser keeps the values before the mark.
+// atTruncation reports whether a truncation mark ("...", "<truncated>") or the end of the text is near the offset. If
+// so, it moves the offset to the end, so that the parser stops and keeps the values before the mark.
 func (p *lenientParser) atTruncation() bool {
 	from := max(p.offset-8, 0)
 	near := p.text[from:min(p.offset+24, len(p.text))]
@@ -289,7 +289,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape resolves JSON or Python escapes in a string. An unknown escape loses the backslash.
+// unescape resolves JSON or Python escapes in a string. From an unknown escape, it removes the backslash.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -318,8 +318,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates returns the character for the surrogate pair (\ud83d\ude00) at the start of s, and the pair's length in
-// bytes. An unpaired surrogate is U+FFFD. The length is 0 without an escape.
+// surrogates returns the character for the UTF-16 surrogate pair (\ud83d\ude00) at the start of s, and the escapes'
+// length in bytes, or 0 if s does not begin with a surrogate. An unpaired surrogate becomes U+FFFD.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// weight tells how strongly a line shows a failure.
+// weight is the strength of the evidence for a failure in a line.
 type weight uint8
 
 const (
 	noEvidence     weight = iota
-	weakEvidence          // a single error, which counts only in the first line and the last lines
-	strongEvidence        // a tool's own summary, which counts in any line
+	weakEvidence          // a single error; counts only in the first line and the last lines
+	strongEvidence        // a tool's own summary; counts in any line
 )
 
-// gradeLine returns the rule that a line matches and the line's weight. t comes from plainLine.
+// gradeLine returns the rule that a line matches, or "", and the line's weight. t is the result of plainLine.
 func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", noEvidence
@@ -122,7 +122,6 @@ func (p *phrases) reportedErrorRule(t string) string {
 	return ""
 }
 
-// errorAfterFileNameRule matches an error after a file name, usually with a line number.
 func errorAfterFileNameRule(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
@@ -140,7 +139,7 @@ func errorAfterFileNameRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the file name before mark, or "".
+// fileBefore returns the file name at the start of t and before mark, or "".
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
@@ -179,7 +178,6 @@ func isLintError(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// startsWithPosition matches "12:5: undefined: x".
 func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok

@@ -14,21 +14,21 @@ type Loop struct {
 	IsSecondWarning bool   // the loop already has one warning
 }
 
-// This many equal results make a loop. A transient failure, which may end by itself, needs one more.
+// The minimum numbers of equal results that make a loop. A transient failure, which may end by itself, needs one more.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // silent commands: success without a report
 	minSuccess = 5 // other successes, because an agent may read the same file several times
-	minGesture = 3 // clicks and inputs that leave the page unchanged
+	minGesture = 3 // clicks and typed inputs that leave the page unchanged
 
 	minAfterWarning = 2 // equal results between the first and the second warning
 )
 
-// maxSteps bounds the steps searched for a loop, because reading and judging a step is expensive.
+// maxSteps bounds the steps searched per loop, because reading and judging a step is expensive.
 const maxSteps = 64
 
-// detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is the i-th step before it, or nil
-// if there is none.
+// detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is the i-th step before the newest,
+// or nil if there is none.
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
@@ -63,12 +63,12 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// countStreak counts the successive results that equal the newest call's result. It also counts the warnings among
-// them, and the results since the newest warning. The streak ends at a step after which the result may differ: a side
-// effect, a wait, a user turn, or a different result. A streak of successes also ends if another call, made twice, had
-// two different results, because then something has changed.
+// countStreak counts the newest call's successive equal results (the streak), the warnings about them, and the equal
+// results since the newest warning. The streak ends at a different result, and at any step that may have changed the
+// result: a side effect, a wait, or a user turn. A streak of successes also ends if another call, made twice, returned
+// two different results, because something has changed between them.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false // crossed is true if a user turn is between s and the newest call
+	newest, crossed := steps(0), false // true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1
 	var between []*step // other calls after the oldest equal call counted
 	succeeds := newest.judgement().Outcome == OK
@@ -102,9 +102,9 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// changesResults reports whether one of the steps may have changed later results. With compareRepeats, two successive
-// equal calls with different results also show a change. Judging the steps is expensive, so callers first look for an
-// equal call.
+// changesResults reports whether one of the steps may have changed later results. If compareRepeats is true, two
+// successive equal calls with different results also show a change. Judging steps is expensive, so callers call
+// changesResults only after they have found an equal call.
 func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
@@ -114,9 +114,9 @@ func changesResults(steps []*step, compareRepeats bool) bool {
 	return false
 }
 
-// isCycle reports whether the last two to four steps repeat the steps before them, such as A B A B or A B C A B C,
-// without side effects. A four-call cycle needs three rounds, because an agent may read four files twice. A cycle with
-// an agent's note also needs three rounds.
+// isCycle reports whether the last steps are a cycle of two to four calls without side effects, such as A B A B or A B
+// C A B C. A four-call cycle needs three rounds, because an agent may read four files twice. A cycle that contains an
+// agent's note also needs three rounds.
 func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -126,8 +126,8 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the agent made the same n calls in the last rounds*n steps, with equal results. Each step
-// must be accepted by accept.
+// repeatsLast reports whether the last rounds*n steps repeat the same n calls with equal results, and accept returns
+// true for each step.
 func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
 	lastSteps := make([]*step, rounds*n)
 	for i := range lastSteps {
@@ -147,16 +147,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1]) // one repeated call is a streak, not a cycle
 }
 
-// keepsStreak reports whether a streak of equal results continues after a user turn. For a shell, a file tool or a
-// browser the streak ends, because the user may have repaired the machine. For a domain tool (domain.go) it continues,
-// unless the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of equal results continues across a user turn. For a shell, a file tool or a
+// browser it ends, because the user may have repaired the machine. For a domain tool (domain.go) a streak of failures
+// continues, unless the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test: a
-// step that it refuses cannot complete a loop.
+// findLoops returns the loops that the n newest steps complete, at most maxLoops, in the order of the steps. mayLoop is
+// a cheap test: if it returns false, the step cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -169,8 +169,8 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder finds the loops that steps complete. The caller passes the oldest step first. Equal calls in one answer
-// give one loop.
+// loopFinder reports for each step whether it completes a loop. The caller passes the steps in conversation order.
+// Equal calls in one answer give only one loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
 type answeredCall struct {
@@ -178,14 +178,14 @@ type answeredCall struct {
 	tool, args string
 }
 
-// find reports whether the step s completes a loop. steps(i) returns the i-th step before s.
+// find returns the loop that the step s completes, if any. steps(i) returns the i-th step before s.
 func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.isUser || s.isAutomatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
 	}
 	loop, ok := detectLoop(func(back int) *step {
 		switch {
-		case back == 0: // s itself is not counted as a visit
+		case back == 0:
 			return s
 		case back > maxSteps:
 			return nil
@@ -203,12 +203,9 @@ func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int
 	return loop, true
 }
 
-// Loops returns the loops completed by new tool results. The request must contain the whole history. warned holds the
-// ids of calls that got a warning in this session, including warnings withheld by the experiment. recall returns calls
-// in earlier replies.
-//
-// A turn without a repetition is cheap: only items that contain all the call's literals (see toolCall.literals) are
-// decoded.
+// Loops returns the loops that the new tool results complete. The request must contain the whole history. warned holds
+// the ids of calls that got a warning in this session, including warnings that the experiment withheld. recall returns
+// calls in earlier replies.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {

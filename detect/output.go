@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// lastLines is the number of lines, at the end of an output, that show how the program ended.
+// lastLines is the number of lines at the end of an output where a program reports how it ended.
 const lastLines = 4
 
-// outputFailureRule returns the rule for a failure in a program's output. A tool's summary counts in any line. An error
-// counts in the first line, in the last lines, or as a traceback at the end.
+// outputFailureRule returns the rule for a failure in a program's output. A tool's summary counts in any line. A single
+// error counts only in the first line, in the last lines, or as a traceback at the end.
 func (p *phrases) outputFailureRule(body string) (string, bool) {
 	var lines []string
 	for line := range strings.SplitSeq(body, "\n") {
@@ -38,14 +38,14 @@ func (p *phrases) outputFailureRule(body string) (string, bool) {
 		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
 			return "terraform", true // terraform draws a box around each error
 		}
-		rule, w := p.gradeLine(t)
-		if w == noEvidence {
-			rule, w = p.gradeLine(withoutSymbols(t))
+		rule, evidence := p.gradeLine(t)
+		if evidence == noEvidence {
+			rule, evidence = p.gradeLine(withoutSymbols(t))
 		}
 		switch {
-		case w == strongEvidence && (!succeeded || i >= len(lines)-lastLines):
+		case evidence == strongEvidence && (!succeeded || i >= len(lines)-lastLines):
 			return rule, true
-		case w == weakEvidence && !succeeded && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
+		case evidence == weakEvidence && !succeeded && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
 			return rule, true
 		case rule == "shell":
 			shellErrors++
@@ -74,15 +74,14 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether the last lines name the Node version. Node prints it after an exception that ended the
-// program.
+// isNodeCrash reports whether the last lines name the Node version, as Node prints it after an uncaught exception.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
 	})
 }
 
-// looksLikeCode reports whether the lines are a diff, or mostly numbered as in a file listing.
+// looksLikeCode reports whether the lines are a diff, or mostly have line numbers as in a file listing.
 func looksLikeCode(lines []string) bool {
 	if hasAnyPrefix(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
@@ -133,8 +132,8 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 }
 
 // hasOnlyProgramErrors reports whether a read-only command's output consists of errors from programs in the command
-// line. Errors from other programs do not count, because the command may print a log. Advice can follow the first
-// error.
+// line. Errors from other programs do not count, because the command may print a log. A short output counts if the
+// first line is such an error, because advice can follow.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	isKnownError := hasAnyPrefix(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
@@ -147,8 +146,8 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	})
 }
 
-// everyLineMatches reports whether accept returns true for every line. It returns false for a text without lines, or
-// with more than 2000 bytes.
+// everyLineMatches reports whether accept returns true for every non-blank line. The result is false for a text without
+// such lines, or with more than 2000 bytes.
 func everyLineMatches(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
@@ -164,8 +163,8 @@ func everyLineMatches(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasProgramError reports whether a program in the command line fails in the first two or the last lines. For git, any
-// line counts.
+// hasProgramError reports whether the first two lines or the last lines hold an error from a program in the command
+// line. For git, any line counts.
 func (c *shellCommand) hasProgramError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false

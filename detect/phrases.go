@@ -11,8 +11,8 @@ import (
 )
 
 // Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
-// class names a list of phrases. Without the phrase, the test case would get a different judgement. A phrase that
-// begins or ends with a blank is in double quotes.
+// class is the name of a list of phrases. The test case is a text that would be judged differently without the phrase.
+// A phrase that begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string
@@ -24,17 +24,17 @@ var (
 var compiledPhrases = sync.OnceValue(func() *phrases {
 	list, err := readLists()
 	if err != nil {
-		panic(err) // the files are part of the program, and a test reads the files
+		panic(err) // impossible: a test reads the embedded files
 	}
 	return compile(list)
 })
 
-// phrases holds the phrases in both files, by the rules that search for them.
+// phrases holds the phrases in both files.
 type phrases struct {
-	lists map[string][]string // by list name, the first column; the files' comments explain each list
+	lists map[string][]string // by class; comments in the files explain each list
 	sets  map[string]map[string]bool
 
-	toolLists map[string][]string // for a word in a tool's name, the "tool" lists with this word
+	toolLists map[string][]string // by a word in a tool's name: the "tool" lists with this word
 
 	waitCommands, pollCommands, launchers commandList
 
@@ -47,7 +47,7 @@ type phrases struct {
 	chatInstructions         []ruledPhrase // instructions for housekeeping in chat front ends
 }
 
-// messagePhrases are the phrases for phrases.errorMessageRule. Each field holds one class from phrases.tsv.
+// messagePhrases are the phrases for phrases.errorMessageRule.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
@@ -61,14 +61,14 @@ type linePhrases struct {
 
 func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
-// isKey reports whether a name is in the list "key LIST" (calls.tsv).
+// isKey reports whether key is in the list "key LIST" (calls.tsv).
 func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with the rule it decides or the kind of side request it shows.
+// ruledPhrase is a phrase, with the rule or the kind of side request that applies if a text has the phrase.
 type ruledPhrase struct{ rule, text string }
 
 // prefixes holds phrases by the first byte.
@@ -97,7 +97,7 @@ func (p *prefixes) rule(s string) string {
 }
 
 type listLine struct {
-	class    string // the first word decides in which field of phrases the phrase is stored
+	class    string // the first word selects a field in phrases
 	phrase   string
 	testCase string
 	position string // file:line
@@ -190,7 +190,7 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is the start of a harness's refusal line.
+// refusalWording is how a harness's refusal line begins.
 type refusalWording struct {
 	text    string
 	refuser Refuser

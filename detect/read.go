@@ -21,15 +21,15 @@ type Transcript struct {
 	Reward     *float64 // from 0 to 1; nil means unknown
 }
 
-// ReadTranscripts calls handle with each transcript in JSON lines, in JSON objects over several lines, in an array of
-// objects, or in one array of messages. Only one transcript is in memory. Invalid lines are skipped, and the returned
-// error lists their numbers. An error from handle ends the reading.
+// ReadTranscripts calls handle with each transcript in the input: JSON lines, JSON objects over several lines, an array
+// of objects, or one array of messages. Only one transcript is in memory at a time. Invalid lines are skipped, and the
+// returned error lists the line numbers. After an error from handle, ReadTranscripts stops.
 func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts is ReadTranscripts, but the pool, if not nil, inspects the transcripts in JSON lines, and handle gets
-// the others.
+// readTranscripts is ReadTranscripts with an optional pool. A pool inspects the transcripts in JSON lines, and handle
+// gets only the others.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -58,7 +58,7 @@ func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspector
 
 var errEmpty = errors.New("the input is empty")
 
-// transcriptReader splits a text into transcripts: the JSON objects at the top level and in top-level arrays.
+// transcriptReader splits the input into transcripts: the JSON objects at the top level and in top-level arrays.
 type transcriptReader struct {
 	handle         func(Transcript) error
 	inspectors     *inspectors // nil means handle gets all transcripts
@@ -88,16 +88,16 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// openArray is a top-level array not read to the end, with transcripts or messages.
+// openArray is a top-level array of transcripts or messages that is not read to the end.
 type openArray struct {
 	start      int  // line number
 	count      int  // elements so far
 	needsComma bool // the next character must be a comma, a closing bracket or a line break
 	invalid    bool
-	messages   []byte // JSON transcript with the messages so far, not closed
+	messages   []byte // JSON transcript with the messages so far, without the closing brackets
 }
 
-// maxLineErrors bounds the errors reported in full, because a file in an unknown format has one per line.
+// maxLineErrors bounds the errors reported in full, because in an unknown format every line has an error.
 const maxLineErrors = 10
 
 func (r *transcriptReader) readAll() error {
@@ -136,7 +136,6 @@ func (r *transcriptReader) readAll() error {
 	}
 }
 
-// readStructural handles the character c outside of every value.
 func (r *transcriptReader) readStructural(c byte) error {
 	r.hasContent = true
 	switch {
@@ -174,17 +173,17 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.skipLine = line == r.line
 	if r.array != nil {
 		if r.array.invalid, r.array.needsComma = true, false; r.array.start == line {
-			r.array = nil // the bracket on the line begins no array, or the array ends early
+			r.array = nil // the line's bracket did not begin an array, or the array is truncated
 		}
 	}
 }
 
-// addValue handles a complete value. An array element is emitted if it is a transcript, and otherwise becomes a message
-// in the array's transcript. Values outside of an array wait for the end of the line.
+// addValue handles a complete value. In an array, it emits a transcript, and adds any other value as a message to the
+// array's transcript. Outside of an array, it queues the value for endLine.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
 		r.openValue.raw = nil
-		r.lineValues = append(r.lineValues, raw) // endLine emits the values if the whole line is valid
+		r.lineValues = append(r.lineValues, raw) // if the rest of the line is invalid, dropInvalid drops the value
 		return nil
 	}
 	r.openValue.raw = raw[:0]
@@ -239,7 +238,7 @@ func (r *transcriptReader) endArray() error {
 	return r.emit(raw, rec, err)
 }
 
-// endInput emits the last values and reports an empty text or an open value.
+// endInput emits the last values, and reports an error if the input is empty or a value is still open.
 func (r *transcriptReader) endInput() error {
 	if r.openValue.depth > 0 {
 		r.dropInvalid(r.openValue.start, errTruncated)
@@ -253,7 +252,7 @@ func (r *transcriptReader) endInput() error {
 	return r.endLine()
 }
 
-// emit calls handle with a transcript, or reports err from ReadRecording.
+// emit calls handle with a transcript, or reports ReadRecording's error err.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -277,8 +276,8 @@ func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Re
 	r.addLineError(start, location, err)
 }
 
-// describeError appends the transcript id to location. It prefers the JSON decoder's error, which is more precise than
-// the wire package's.
+// describeError returns location with the transcript id, and a JSON decoder's error if the text is no JSON, because it
+// is more precise than err.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -291,7 +290,6 @@ func describeError(raw []byte, rec wire.Recording, err error, location string) (
 	return location, err
 }
 
-// drain waits until the inspectors have emitted all findings so far.
 func (r *transcriptReader) drain() error {
 	if r.inspectors == nil {
 		return nil
@@ -301,7 +299,7 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError adds an error after the errors from all earlier lines.
+// reportLineError adds an error. It waits for the earlier lines, because their errors must come first.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add or drain returns the error
 	r.addLineError(line, location, err)

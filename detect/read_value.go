@@ -20,7 +20,7 @@ type openValue struct {
 
 const partSize = 256 << 10 // bytes read at once
 
-// longValue is the size above which a value's buffer gets room for the whole rest of the file.
+// longValue is the size in bytes above which a value's buffer gets room for the whole rest of the file.
 const longValue = 4 << 20
 
 // extend appends part to buffer. A long value's buffer grows only once, because each growth would hold two copies of
@@ -37,8 +37,8 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropTruncatedValue drops the open value if the line alone is a complete transcript. The value then began on a
-// truncated line, and would swallow all following lines.
+// dropTruncatedValue drops the open value if the line alone is a complete transcript. In that case the value began on a
+// truncated line, and would otherwise swallow all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.openValue.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
@@ -56,7 +56,7 @@ func (r *transcriptReader) dropTruncatedValue(line []byte) {
 
 var errTruncated = errors.New("the JSON value ends early")
 
-// split searches the next part of the input for values.
+// split reads the next part of the input, and calls addValue with each value that ends in it.
 func (r *transcriptReader) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k := 0; k < len(part); k++ {
@@ -97,18 +97,18 @@ func (r *transcriptReader) split(part []byte) error {
 }
 
 // stringEnd returns the offset of the quote that ends the open string, searched from offset k, or len(part).
-func (r *transcriptReader) stringEnd(part []byte, k int) int {
+func (r *transcriptReader) stringEnd(part []byte, start int) int {
 	if r.openValue.escaped {
 		r.openValue.escaped = false
-		k++
+		start++
 	}
-	for at := k; ; {
+	for at := start; ; {
 		i := bytes.IndexByte(part[at:], '"')
 		end := at + i
 		if i < 0 {
 			end = len(part)
 		}
-		text := part[k:end]
+		text := part[start:end]
 		if escaped := (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1; i < 0 || !escaped {
 			r.openValue.inString, r.openValue.escaped = i < 0, i < 0 && escaped
 			return end

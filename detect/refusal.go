@@ -4,11 +4,9 @@ import (
 	"strings"
 )
 
-// refusalLead bounds the bytes searched for a refusal at the start of a result. There is room for a header before the
-// refusal.
+// refusalLead bounds the bytes searched for a refusal at the start of a result, where a header can precede the refusal.
 const refusalLead = 400
 
-// readRefusal searches a result's first four lines for a refusal.
 func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -27,7 +25,7 @@ func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt finds a user's interrupt, which a harness reports in the last line.
+// readInterrupt reads the last line of a result, where a harness reports that the user interrupted a command.
 func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -41,8 +39,7 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the refusal in a lower-case line. A phrase in the list refusal-behind can come before the
-// refusal.
+// refusalLine returns the refusal that a lower-case line reports, after any phrase in the list "refusal-behind".
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -66,7 +63,7 @@ func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending reports whether a call is still running, such as a command in the background.
+// readPending reports whether a result says that the call is still running, and by which rule.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements for one turn's tool results, because lessons, loops and signals need the same
+// Results caches the judgements of one request's tool results, because lessons, loops and signals need the same
 // judgements. The zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall // a short list is cheaper than a map
@@ -15,7 +15,7 @@ type Results struct {
 	prompt promptQuotes
 }
 
-// callResult is a call with the text of the result, the key in the cache.
+// callResult is a call with the result's text, the cache key.
 type callResult struct {
 	tool, args, text string
 	flag             int8 // see Classify
@@ -44,8 +44,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed counts the new results in the request and returns the failed ones' indices in req.NewResults. recall returns
-// calls in earlier requests.
+// Failed returns the number of new results in the request, and the failed ones' indices in req.NewResults. recall
+// returns calls in earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -99,8 +99,7 @@ func (r *Results) entry(res callResult) *judgedCall {
 	return j
 }
 
-// maxListed bounds Results.listed.
-const maxListed = 8
+const maxListed = 8 // length of Results.listed
 
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
@@ -117,8 +116,8 @@ func (j *judgedCall) classify() Judgement {
 	return j.judgement
 }
 
-// promptQuotes computes isPromptQuoted for one request, and reads each item once. From call to call, item must not
-// decrease.
+// promptQuotes computes isPromptQuoted for one request, and reads each item once. The caller must not decrease item
+// between calls.
 type promptQuotes struct {
 	readTo   int  // items before this index are read
 	isQuoted bool // the user's newest words before item readTo are in quotes

@@ -13,16 +13,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxDecodedArgs bounds the decoded arguments, because a megabyte of "{}" would become a hundred megabytes of maps.
-// Longer arguments are compared byte by byte.
+// maxDecodedArgs bounds the size of decoded arguments, because a megabyte of "{}" would become a hundred megabytes of
+// maps. Longer arguments are compared byte by byte.
 const maxDecodedArgs = 256 << 10
 
 // CanonicalArgs returns call arguments with sorted keys, without white space, and without descriptions, which the model
 // words differently each time.
 func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
-// canonicalArgs returns the form that equal calls share. Numbers are not converted, so 1 and 1.0 differ. With
-// forComparison, each command line becomes the canonicalLine, which is not a valid command line.
+// canonicalArgs returns the form that equal calls share. Numbers are not converted, so 1 and 1.0 differ. If
+// forComparison is true, each command line is replaced by canonicalLine's result, which is not a valid command line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -41,13 +41,13 @@ func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.isDescriptionKey(k) })
 	}
 	out, err := json.Marshal(p.canonical(v, forComparison))
-	if err != nil { // a decoded value always encodes
+	if err != nil { // impossible: a decoded value encodes
 		return trimmed
 	}
 	return string(out)
 }
 
-// canonical returns a decoded value's canonical form, and changes maps and slices in place.
+// canonical returns a decoded value's canonical form. It changes maps and slices in place.
 func (p *phrases) canonical(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -95,8 +95,8 @@ func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	return v
 }
 
-// isDescriptionKey reports whether a key describes the call for the user. Callers drop a description only beside a real
-// input such as a command, because a new issue's description is the input.
+// isDescriptionKey reports whether a key describes the call for the user. Callers drop a description only beside
+// another input such as a command, because the description in a new issue is the input.
 func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
@@ -108,8 +108,7 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// addLongestWords returns the three longest words in longest and s. Every JSON spelling of s contains such a word
-// unchanged.
+// addLongestWords returns the three longest words in longest and s. The words have only bytes that JSON never escapes.
 func addLongestWords(longest []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
@@ -125,8 +124,8 @@ func addLongestWords(longest []string, s string) []string {
 	return longest
 }
 
-// literals returns words that every equal call and every attempt (attempts.go) contains in the arguments. Searching for
-// the words is much cheaper than computing the canonical form, and already shows that most calls differ.
+// literals returns words that the arguments of every equal call and every attempt (attempts.go) contain. A search for
+// the words is much cheaper than the canonical form, and rejects most calls.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -141,7 +140,7 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
 			if found, names := c.splitSearchCommand(); names != "" {
-				_, folders, _ := strings.Cut(found, " ") // rg may repeat a search by grep
+				_, folders, _ := strings.Cut(found, " ") // the agent may repeat a grep search with rg
 				words = addLongestWords(words, folders)
 				continue
 			}
@@ -192,7 +191,7 @@ func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
-// hashArgs returns a hash over arguments without descriptions, in any key order.
+// hashArgs returns a hash over the arguments without descriptions. The key order does not matter.
 func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
@@ -205,8 +204,8 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	return sum
 }
 
-// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref is an element's
-// number in the newest snapshot, and element describes it.
+// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref numbers an element in
+// the newest snapshot, and the argument "element" describes the same element.
 func (v lenientValue) isOnlyID(key string) bool {
 	switch strings.ToLower(key) {
 	case "ref":
@@ -218,7 +217,6 @@ func (v lenientValue) isOnlyID(key string) bool {
 	return false
 }
 
-// hashValue returns an argument's hash. All spellings of a command line have the same hash.
 func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
@@ -250,8 +248,8 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// canonicalCommand returns the form that all spellings of a command share. If shellLine is false, the text is source
-// code, and only white space changes.
+// canonicalCommand returns the form that all equivalent spellings of a command share. If shellLine is false, the text
+// is source code, and only white space changes.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
 		var line string
@@ -270,7 +268,7 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// canonicalLine returns the command's canonical form. It avoids a second parse if c.command is already parsed.
+// canonicalLine is phrases.canonicalLine for c.command, without a second parse.
 func (c *toolCall) canonicalLine() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.canonicalLine(c.command)

@@ -8,12 +8,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashedBytes bounds the bytes hashed at each end of a result.
-const maxHashedBytes = 32 << 10
+const maxHashedBytes = 32 << 10 // hashed at each end of a result
 
-// hashResult returns a hash of a result without colours and without the parts that change between runs, such as ids,
-// times, addresses and random names. A shell mixes standard output and standard error, so a failure's line order does
-// not count.
+// hashResult returns a hash of a result. The hash ignores colours, and parts that change between runs, such as ids,
+// times, addresses and random names. It ignores a failure's line order, because a shell mixes standard output and
+// standard error.
 func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
 func (p *phrases) stableHash(text string, failed bool) uint64 {
@@ -54,15 +53,16 @@ func (p *phrases) lineToHash(line string) string {
 	return t
 }
 
-// endsHash reads only this part of a result.
+// The part of a result that endsHash reads.
 const (
 	hashedFirst = 2   // lines at the start
 	hashedLast  = 4   // lines at the end
 	hashedBytes = 256 // per line
 )
 
-// endsHash returns a hash of the first and last lines of a result, or 0 (unknown) for a result that it does not read.
-// If two results have equal stableHash values, their endsHash values are equal too. endsHash is cheap for long results.
+// endsHash returns a hash over the first and last lines of a result, or 0 (unknown) for a Codex program's result or a
+// very long result. Two results with equal stableHash values have equal endsHash values, too, but endsHash is cheaper
+// for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -79,60 +79,60 @@ func (p *phrases) endsHash(text string) uint64 {
 		_, _ = d.Write(append(buf[:min(len(buf), hashedBytes)], '\n'))
 		return 1
 	}
-	n := 0
+	linesRead := 0
 	for line := range strings.SplitSeq(text, "\n") {
-		if n += write(line); n == hashedFirst {
+		if linesRead += write(line); linesRead == hashedFirst {
 			break
 		}
 	}
-	n = 0
-	for end := len(text); end >= 0 && n < hashedLast; {
+	linesRead = 0
+	for end := len(text); end >= 0 && linesRead < hashedLast; {
 		start := strings.LastIndexByte(text[:end], '\n')
-		n += write(text[start+1 : end])
+		linesRead += write(text[start+1 : end])
 		end = start
 	}
 	return d.Sum64()
 }
 
-// appendStable appends a line with # for each word that changes between runs.
-func (p *phrases) appendStable(dst []byte, t string) []byte {
-	return p.appendStableUpTo(math.MaxInt, dst, t)
+// appendStable appends a line to dst, with "#" instead of each word that changes between runs.
+func (p *phrases) appendStable(dst []byte, line string) []byte {
+	return p.appendStableUpTo(math.MaxInt, dst, line)
 }
 
 // appendStableUpTo is appendStable, but stops once dst has limit bytes.
-func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
-	for i := 0; i < len(t) && len(dst) < limit; {
-		if !isWordByte(t[i]) {
-			dst = append(dst, t[i])
+func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
+	for i := 0; i < len(line) && len(dst) < limit; {
+		if !isWordByte(line[i]) {
+			dst = append(dst, line[i])
 			i++
 			continue
 		}
-		if isDate(t[i:]) {
+		if isDate(line[i:]) {
 			dst = append(dst, '#')
-			i = dateEnd(t, i)
+			i = dateEnd(line, i)
 			continue
 		}
-		if isUUID(t[i:]) {
+		if isUUID(line[i:]) {
 			dst = append(dst, '#')
 			i += uuidLen
 			continue
 		}
-		if p.endsWithIDLabel(t[:i]) {
+		if p.endsWithIDLabel(line[:i]) {
 			dst = append(dst, '#')
-			for i < len(t) && (isWordByte(t[i]) || t[i] == '_' || t[i] == '-' || t[i] == ':' && i+1 < len(t) && isWordByte(t[i+1])) {
+			for i < len(line) && (isWordByte(line[i]) || line[i] == '_' || line[i] == '-' || line[i] == ':' && i+1 < len(line) && isWordByte(line[i+1])) {
 				i++
 			}
 			continue
 		}
 		j := i
 		digits := 0
-		for j < len(t) && (isWordByte(t[j]) || j > i && insideNumber(t, j)) {
-			if isDigit(t[j]) {
+		for j < len(line) && (isWordByte(line[j]) || j > i && insideNumber(line, j)) {
+			if isDigit(line[j]) {
 				digits++
 			}
 			j++
 		}
-		if word := t[i:j]; digits > 0 && p.isVolatile(word, digits, t[:i], t[j:]) || isTemporaryName(t[:i], word) {
+		if word := line[i:j]; digits > 0 && p.isVolatile(word, digits, line[:i], line[j:]) || isTemporaryName(line[:i], word) {
 			dst = append(dst, '#')
 		} else {
 			dst = append(dst, word...)
@@ -142,7 +142,8 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the end of the date at i, including a time in a file name such as 2006-01-02T15_04_05.log.
+// dateEnd returns the end of the date at offset i. In a file name such as 2006-01-02T15_04_05.log, it includes the
+// time.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -152,7 +153,8 @@ func dateEnd(t string, i int) int {
 	return i
 }
 
-// isTemporaryName matches the random part in /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2.
+// isTemporaryName matches the random part of /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2. before is the line's text before the
+// word.
 func isTemporaryName(before, word string) bool {
 	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
@@ -196,7 +198,6 @@ func hasClientPort(w, after string) bool {
 		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
 }
 
-// insideNumber reports whether t[i] is a point or a colon between two digits.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
 }
@@ -220,8 +221,8 @@ func isUUID(s string) bool {
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
-// isVolatile reports whether a word with digits changes between runs, such as an id, a time or a duration. before and
-// after are the line's text around the word.
+// isVolatile reports whether a word with digits changes between runs. before and after are the line's text around the
+// word.
 func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	sets := commonAlphabets(w)
 	switch {
@@ -284,7 +285,6 @@ func isClock(w string, digits int, before string) bool {
 	return true
 }
 
-// alphabetSet is a set of alphabets, one bit for each.
 type alphabetSet uint8
 
 const (
@@ -294,7 +294,7 @@ const (
 	durationBytes // a duration such as 1m30s
 )
 
-// alphabets holds, by byte, the alphabets that have the byte.
+// alphabets holds the alphabets that contain a byte, by the byte.
 //
 //nolint:gochecknoglobals // immutable
 var alphabets = func() (out [256]alphabetSet) {
@@ -308,7 +308,7 @@ var alphabets = func() (out [256]alphabetSet) {
 	return out
 }()
 
-// commonAlphabets returns the alphabets that have all bytes of w.
+// commonAlphabets returns the alphabets that contain all bytes in w.
 func commonAlphabets(w string) alphabetSet {
 	all := ^alphabetSet(0)
 	for i := 0; i < len(w) && all != 0; i++ {
@@ -332,13 +332,13 @@ func isDuration(w string, sets alphabetSet) bool {
 		commonAlphabets(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
-// startsWithUnit matches units for times and transfer rates.
+// startsWithUnit matches a unit for times or transfer rates after a number.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWithPhrase(after, "s") || hasAnyPrefix(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel matches labels for a process, a port, a seed or a duration ("took_ms": 12).
+// endsWithNumberLabel matches a label before a process, a port, a seed or a duration ("took_ms": 12).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

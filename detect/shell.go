@@ -10,11 +10,11 @@ import (
 // shellCommand is an analysed command line.
 type shellCommand struct {
 	phrases      *phrases
-	readOnly     bool        // the line is valid Bash and changes nothing
+	readOnly     bool        // the line is valid Bash, and no program changes anything
 	statusMasked bool        // a pipe, "|| true" or "; echo" hides the exit status
-	waits        bool        // blocks until a time or a state is reached
-	polls        bool        // asks for a state, such as a health check, and changes nothing
-	lastProgram  string      // gives the line its exit status
+	waits        bool        // the line blocks until a time or a state is reached
+	polls        bool        // the line asks for a state, such as a health check, and changes nothing
+	lastProgram  string      // the program with the line's exit status
 	parts        []shellPart // programs, without wrappers such as sudo
 	line         shell.Line
 }
@@ -86,7 +86,7 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// isReadOnly reports whether a program only reads, by name, or by name and first arguments.
+// isReadOnly reports whether a program with these arguments only reads.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
@@ -126,7 +126,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. Each such
+// startsOnlyReaders reports whether all commands that a search starts are read-only, as in `find . -exec wc -l {} +`. A
 // command follows one of options, and ends at ";" or "+".
 func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	for i := 0; i < len(args); i++ {

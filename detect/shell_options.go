@@ -7,12 +7,12 @@ import (
 
 // optionSyntax tells how a program's options are written.
 type optionSyntax struct {
-	shortWithValue string // short options with a value, in the rest of the word or the next word
+	shortWithValue string // letters of the short options with a value, in the same word or the next word
 	longWithValue  string // long options with a value, after "=" or in the next word
 	writeOptions   string // options with which the program writes a file
 }
 
-// optionSyntaxFor returns a program's option syntax. It knows a few programs. For all others, no option has a value in
+// optionSyntaxFor returns the option syntax of a program. For a program that it does not know, no option has a value in
 // the next word.
 func optionSyntaxFor(prog string) optionSyntax {
 	switch prog {
@@ -38,8 +38,8 @@ func optionSyntaxFor(prog string) optionSyntax {
 	return optionSyntax{}
 }
 
-// writesFile reports whether a program known for reading changes a file, or starts a command that may change one: sed
-// -Ei, sort -o, find -delete, or a sed or awk script.
+// writesFile reports whether a program that usually only reads changes a file, or starts a command that may change one:
+// sed -Ei, sort -o, find -delete, or a sed or awk script.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
@@ -74,8 +74,8 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 // option is a command-line option. The name includes the hyphens, and the value may be "".
 type option struct{ name, value string }
 
-// readOptions splits arguments into options and the rest. A group such as -ni holds the options -n and -i. If untilRest
-// is true, the rest begins at the first argument that is not an option.
+// readOptions splits arguments into options and the rest. It splits a group such as -ni into -n and -i. If untilRest is
+// true, everything from the first argument that is not an option belongs to the rest.
 func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -39,7 +39,7 @@ func sedWrites(script string) bool {
 				return true
 			}
 			_, script, _ = strings.Cut(script, "\n")
-		case 'a', 'i', 'c', 'r', 'R', '#': // text, a file name or a comment up to the line's end
+		case 'a', 'i', 'c', 'r', 'R', '#': // text, a file name or a comment extends to the line's end
 			line, rest, _ := strings.Cut(script, "\n")
 			for strings.HasSuffix(line, "\\") && rest != "" {
 				line, rest, _ = strings.Cut(rest, "\n")
@@ -75,7 +75,7 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 // awkWrites reports whether an awk program writes a file or runs a command: print > "FILE", print | "sh" or system("rm
 // a").
 func (p *phrases) awkWrites(program string) bool {
-	prints, depth := false, 0 // inside a print statement; open parentheses
+	prints, depth := false, 0 // inside a print statement; number of open parentheses
 	before := byte(0)
 	word := ""
 	for program != "" {
@@ -125,7 +125,7 @@ func (p *phrases) awkWrites(program string) bool {
 	return false
 }
 
-// startsReader reports whether an awk string literal is a read-only command.
+// startsReader reports whether the awk string literal at the start of text is a read-only command.
 func (p *phrases) startsReader(text string) bool {
 	text = strings.TrimLeft(text, " \t")
 	command, after := cutDelimited(strings.TrimPrefix(text, `"`), '"')

@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// SideRequestKind returns the kind of housekeeping that a side request asks for, or "" for an ordinary request. Agents
-// and chat front ends send side requests beside the conversation. The kinds are title, summary, memory, commit, tags,
-// follow_up, query, completion, emoji and prompt.
+// SideRequestKind returns the kind of housekeeping that a side request asks for, or "" for a request in the
+// conversation. Agents and chat front ends send side requests in addition to the conversation. The kinds are title,
+// summary, memory, commit, tags, follow_up, query, completion, emoji and prompt.
 func SideRequestKind(req *wire.Request) string {
 	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)
@@ -48,8 +48,8 @@ func SideRequestKind(req *wire.Request) string {
 // sideHead bounds the bytes searched at each end of a text for side requests.
 const sideHead = 4096
 
-// sideKind recognises a side request by the wording. If the request has tools, only known agents' literal sentences
-// count. Without tools, paraphrases also count, because a request without tools is not the agent's main work.
+// sideKind recognises a side request by the wording. If the request has tools, only a known agent's literal sentence
+// counts. Without tools, paraphrases also count, because a request without tools is rarely the agent's main work.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -71,8 +71,7 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	return p.chatSideKind(user)
 }
 
-// knownHead bounds the bytes searched in a system prompt.
-const knownHead = 600
+const knownHead = 600 // bytes searched in a system prompt
 
 // knownSideKind looks for a known agent's literal sentence in either text, or for a known role at the start of the
 // system prompt.
@@ -93,8 +92,8 @@ func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	return "", false
 }
 
-// asksForTitle reports whether the text asks for a conversation's title: it has a phrase in each of the lists
-// side-title (the order) and side-title-of (the object).
+// asksForTitle reports whether the text asks for a conversation's title: it has a verb from the list "side-title"
+// ("generate a"), and an object from "side-title-of" ("conversation").
 func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)
@@ -104,15 +103,15 @@ func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reports whether the text asks for a commit message. Callers pass only system prompts, because a user
-// may ask for a commit message, too.
+// asksForCommit reports whether a system prompt asks for a commit message. Callers do not pass the user's text, because
+// a user may ask for a commit message, too.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
-// hasPrefixFold reports whether s begins with low in any case. Comparing the first byte first rejects most texts early.
-func hasPrefixFold(s, low string) bool {
-	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
+// hasPrefixFold reports whether s begins with prefix, ignoring case. Most texts already differ in the first byte.
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && s[0]|0x20 == prefix[0]|0x20 && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 // firstMatchingPhrase returns the index of the first phrase in list that begins a line in text, or len(list) if none
@@ -135,7 +134,6 @@ func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	return first
 }
 
-// bothEnds keeps a text's ends, where the instructions are.
 func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text

@@ -7,15 +7,15 @@ import (
 	"precept/internal/wire"
 )
 
-// Signal is feedback from the new items in a request.
+// Signal is feedback that precept derives from the new items in a request.
 type Signal struct {
 	Feeling   Feeling
 	Tier      int // reliability: tierVerifier or TierImplicit
 	Rule      string
-	Sentiment bool // derived from the user's words; it becomes a reward only if the operator enables sentiment
+	Sentiment bool // derived from the user's words; becomes a reward only if the operator enables sentiment
 }
 
-// Signal tiers, the ranks of the feedback's source (2 is more reliable than 3).
+// Signal tiers. Feedback with a lower tier is more reliable.
 const (
 	tierVerifier = 2 // test, lint or build outcome
 	TierImplicit = 3 // the user's words, refusals and interrupts
@@ -75,9 +75,9 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call by itself, with the words that it uses for a user's refusal.
-// opencode does so if it runs without a user. Its requests then offer the tool "todowrite" but no tool "question", or
-// have the user's words in double quotes. A refusal that contains the user's feedback is never automatic.
+// isAutomatic reports whether a harness refused a call by itself, in the same words as for a user's refusal. opencode
+// does so if it runs without a user. In that case the request offers the tool "todowrite" but no tool "question", or
+// has the user's words in double quotes. A refusal that contains the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -89,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns an answer's text or, for an answer without text, previous. If both are empty, it returns a
-// blank, because an empty text would mean that the agent has not answered yet.
+// newestAnswer returns an answer's text or, if it has none, previous. If both are empty, newestAnswer returns a blank,
+// because an empty text would mean that the agent has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// A signature within these bounds keeps all lines, because any line may name the error.
+// A result within these bounds keeps all lines in the signature, because any line may name the error.
 const (
 	maxSignature      = 1024 // bytes
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature returns a failed result's error signature, which lessons are matched against. A short result keeps its
-// lines, without colours, stack frames and the harness's frame. A long result keeps the headline.
+// Signature returns a failed result's error signature, which lessons are matched against: a short result's lines
+// without colours, stack frames and the harness's frame (frame.go), or a long result's headline.
 func Signature(text string) string {
 	all, failureLines := compiledPhrases().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
@@ -27,8 +27,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns a failed result's lines without stack frames (all), and the lines among these that describe the
-// failure.
+// headline returns a failed result's lines without stack frames (all), and those that describe the failure
+// (failureLines).
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
@@ -39,7 +39,7 @@ func (p *phrases) headline(text string) (all, failureLines []string) {
 			continue
 		}
 		if inTrace && line != strings.TrimLeft(line, " \t") {
-			continue // a stack frame names a place, not a cause
+			continue // a stack frame names a place in the code, not a cause
 		}
 		all = append(all, t)
 		if inCause { // gradle writes the cause below "* What went wrong:"
@@ -92,7 +92,6 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts reads the envelope fields that describe a failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
@@ -140,8 +139,7 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats removes repeated lines. It also removes lines before the last two, until at most maxSignatureLines
-// remain.
+// dropRepeats removes repeated lines. From more than maxSignatureLines lines, it keeps the first ones and the last two.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]

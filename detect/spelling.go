@@ -9,9 +9,9 @@ import (
 	"precept/internal/shell"
 )
 
-// canonicalLine returns the form that all spellings of a command line share (command): no quotes, comments, wrappers
-// such as sudo, redirected errors or filters at the end. settings holds the folder and the variables set by the line.
-// In command, \x1f separates words, and \x1e separates commands. A line that is not plain stays unchanged.
+// canonicalLine returns the form that equivalent command lines share (command): without quotes, comments, wrappers such
+// as sudo, redirected errors and final filters such as tail. settings holds the folder and the variables that the line
+// sets. In command, \x1f separates words, and \x1e separates commands. A line that is not plain stays unchanged.
 func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
@@ -40,7 +40,7 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// The replacer removes && and error-output redirections, which a plain line may contain.
+// withoutRedirection removes "&&" and error-output redirections, which a plain line can contain.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
@@ -109,7 +109,6 @@ func withoutRunner(words []string) []string {
 	return words
 }
 
-// canonicalProgram removes an interpreter's version: python3.12 becomes python.
 func (p *phrases) canonicalProgram(name string) string {
 	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
@@ -125,9 +124,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps have the same call. A folder or a variable set by only one of them is ignored,
-// because the setting may persist in the shell. Most pairs already differ in a literal, so b's identity is rarely
-// computed.
+// sameCall reports whether two steps make the same call. If only one of them sets a folder or a variable, the setting
+// is ignored, because a shell may have kept it from the other call. b's identity is expensive, and rarely needed,
+// because most pairs differ in a literal.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result
@@ -142,11 +141,12 @@ func sameCall(a, b *step) bool {
 	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
-// sameCode reports whether two exit codes are equal. 0 equals any code, because a filter in a pipe hides the exit code.
+// sameCode reports whether two exit codes are equal. 0 equals any code, because a filter in a pipe hides the other
+// program's code.
 func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
 
-// foldCode returns an exit code in a checkpoint's 16 bits. Windows has longer codes, such as 3221225477 (0xC0000005),
-// which become numbers below the Unix codes.
+// foldCode returns an exit code in 16 bits, as a checkpoint stores it. A longer code from Windows, such as 3221225477
+// (0xC0000005), becomes a number below the Unix codes.
 func foldCode(code int) int {
 	if code == int(int16(code)) { //nolint:gosec // the conversion tests whether the code fits
 		return code

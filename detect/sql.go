@@ -9,7 +9,7 @@ import (
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL reports whether an argument is SQL, by the argument's name and the first word.
+// isSQL reports whether an argument's name (key) and first word show that the argument is SQL.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false
@@ -22,8 +22,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// canonicalSQL returns an SQL statement with single blanks and without the final semicolon, in lower case outside
-// quotes.
+// canonicalSQL returns an SQL statement in lower case outside quotes, with single blanks and without the final
+// semicolon.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -54,8 +54,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words in a statement that contain no capital letter, except numbers and keywords. The same
-// statement with other blanks, or with keywords in the other case, contains these words unchanged.
+// sqlNames returns the names in a statement that contain no capital letter. The same statement with other blanks, or
+// with keywords in other case, contains these names unchanged.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

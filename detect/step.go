@@ -15,7 +15,7 @@ type step struct {
 
 	item        int
 	resultIndex int
-	batch       int // calls in a batch were made before any of the results
+	batch       int // see history; calls in a batch were made before any of the results
 	callID      string
 	mediaHash   uint64 // media in the result or in the message after it
 	hasWarning  bool
@@ -26,11 +26,11 @@ type step struct {
 	isUser bool
 	turn   userTurn
 	memo   stepMemo
-	source *wire.Request // request to read the text from, after dropText
+	source *wire.Request // request that holds the result's text after dropText; nil before
 }
 
-// dropText drops a judged step's texts to save memory, and keeps what later steps read. The text method rereads the
-// text from req. Steps with equal judgements share one judgedCall in old.
+// dropText drops a judged step's texts to save memory, and first computes what later steps may read. Steps with equal
+// judgements share one judgedCall in old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
 	if s.isUser {
@@ -83,31 +83,31 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string
 	hasLiterals                                          bool
-	hasJudgement                                         bool // the fields that judgement sets are set
-	isTransient, hasTransient                            bool // the failure may end even if nothing changes
+	hasJudgement                                         bool // the fields set by step.judgement are valid
+	isTransient, hasTransient                            bool // the failure may end by itself
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
 	waited                                               bool // the call waited, so later results may differ
 	toolHash                                             uint32
-	isShort                                              bool // one line of a few words, or empty
-	onlyConfirms                                         bool // an edit's result, or an empty or short one
+	isShort                                              bool // the result is empty, or one line of a few words
+	onlyConfirms                                         bool // an edit's result, an empty or a short one
 }
 
-// callTraits are a call's properties. Only isGesture and isRepeatable depend on the result.
+// callTraits are a call's properties. Only isGesture and isRepeatable also depend on the result.
 type callTraits struct {
 	computed     bool
 	isEdit       bool
 	isCommand    bool
-	isCheck      bool // test, lint, build, or any command that is not read-only, because it may run tests
+	isCheck      bool // test, lint, build, or a command that is not read-only, because it may run tests
 	mayChange    bool
 	scrolls      bool
 	isGesture    bool // clicks or types on a page, and the result shows the page
 	isNote       bool // writes the agent's note or plan
 	sendsWords   bool // sends a command in plain language to another program, such as a game
-	isRepeatable bool // meant to be repeated, such as a poll; step.judgement corrects it by the result
+	isRepeatable bool // meant to be repeated, such as a poll; step.judgement corrects the value
 }
 
-// toolCall returns the analysed call. The first use also sets memo.traits.
+// toolCall returns the analysed call, and sets memo.traits at the first use.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -145,15 +145,14 @@ func (s *step) isEdit() bool {
 	return s.memo.traits.isEdit
 }
 
-// isFinishedCheck reports whether a test, lint or build ran to the end. Any command that is not read-only counts,
-// because it may run tests.
+// isFinishedCheck reports whether the call is a check (see callTraits) that ran to the end.
 func (s *step) isFinishedCheck() bool {
 	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
-// identityWithoutBudget returns a hash of the call without budgets, the arguments that an agent changes to try the same
-// call again, such as a time-out (attempts.go). The result is 0 for a call without a budget.
+// identityWithoutBudget returns a hash of the call without budgets, such as time-outs (attempts.go), or 0 for a call
+// without a budget.
 func (s *step) identityWithoutBudget() uint32 {
 	if !s.memo.hasIdentityWithoutBudget {
 		s.memo.identityWithoutBudget, s.memo.hasIdentityWithoutBudget = s.toolCall().identityWithoutBudget(s.call.result.tool, s.call.result.args), true
@@ -169,7 +168,7 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// judgement returns the judgement of the result. The first use also sets the memo fields that depend on the result.
+// judgement returns the result's judgement, and sets the memo fields that depend on the result at the first use.
 func (s *step) judgement() Judgement {
 	v := s.call.classify()
 	if s.memo.hasJudgement {
@@ -180,12 +179,12 @@ func (s *step) judgement() Judgement {
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
 	s.memo.isShort = len(text) < short && !strings.Contains(text, "\n") ||
-		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // only a frame with an exit code
+		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // only a frame
 	t := &s.memo.traits
 	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
 	mayWrite := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.ReportsSuccess && mayWrite {
-		// The output of a check reports the outcome, even without an exit code.
+		// A check's output reports the outcome, so the command is not silent.
 		s.memo.isSilent = call.verificationKind() == "" || compiledPhrases().unframe(s.call.result.text).isEmpty
 	}
 	switch {
@@ -200,13 +199,14 @@ func (s *step) judgement() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether the step had or started a side effect, or waited.
+// mayChangeResults reports whether later results may differ because of this step: it had or started a side effect, or
+// waited.
 func (s *step) mayChangeResults() bool {
 	v := s.judgement()
 	return s.memo.waited || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure may end even if the agent changes nothing.
+// isTransient reports whether the failure may end by itself, without a change by the agent.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true
@@ -214,8 +214,7 @@ func (s *step) isTransient() bool {
 	return s.memo.isTransient
 }
 
-// resultHash returns a hash of the result without the parts that change between runs. For a failure, the line order
-// does not count.
+// resultHash returns hashResult's value for the result, combined with the media.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.judgement().Outcome == Error)^s.mediaHash, true
@@ -232,8 +231,8 @@ func (s *step) hashedText() string {
 	return call.withoutQuery(text)
 }
 
-// sameResult reports whether two results are equal. For long results, it compares the ends first and rarely reads the
-// whole text. Equal failures may order their lines differently, so they are always read.
+// sameResult reports whether two results are equal. It compares the ends first, which saves reading the whole text if
+// they differ. Equal failures can differ in the line order, so failures are always read as a whole.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false
@@ -253,8 +252,8 @@ func (s *step) endsHash() uint64 {
 	return s.memo.endsHash
 }
 
-// isExcludedFromLoops reports whether a step may have had side effects, is meant to be repeated, is still running, or
-// was refused.
+// isExcludedFromLoops reports whether a step cannot belong to a cycle: it may have side effects, is meant to be
+// repeated, is still running, or was refused.
 func (s *step) isExcludedFromLoops() bool {
 	v := s.judgement()
 	return s.memo.traits.isRepeatable || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
@@ -271,7 +270,7 @@ func (s *step) reportsChange() bool {
 	return s.turn.reportsChange
 }
 
-// isBenchmark reports whether the call runs a benchmark. An agent repeats it to compare times.
+// isBenchmark reports whether the call runs a benchmark, which an agent repeats to compare times.
 func (c *toolCall) isBenchmark() bool {
 	return slices.ContainsFunc(c.shell.parts, func(part shellPart) bool {
 		return hasAny([]string{"hyperfine", "wrk", "ab", "hey", "oha", "k6", "vegeta", "pgbench", "sysbench", "iperf3", "perf"}, part.prog) ||
@@ -310,25 +309,24 @@ func (p *phrases) namesActivity(text string) bool {
 	}
 }
 
-// mentionsChange reports whether the user reports a change, or asks for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey reports whether the call presses a key or scrolls. Each repetition has a further effect.
+// pressesKey reports whether the call presses a key or scrolls, so that each repetition has a further effect.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
 
-// sendsWords reports whether the only argument is a command in plain language.
+// sendsWords reports whether the only argument can be a command in plain language.
 func (c *toolCall) sendsWords() bool {
 	return len(c.args.keys) == 1 && slices.Contains([]string{"action", "command", "input", "move", "text"}, strings.ToLower(c.args.keys[0]))
 }
 
 func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas("scroll") }
 
-// showsNoScreen reports whether a text confirms a key press without showing the effect.
+// showsNoScreen reports whether a result confirms an action on a page without showing the page.
 func showsNoScreen(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -345,7 +343,7 @@ func (c *toolCall) mayChange() bool {
 	case purposeEdit:
 		return true
 	case purposeExec:
-		if c.shell.readOnly { // it only sets the directory or variables of a persistent shell
+		if c.shell.readOnly { // such a command can only change the directory or the variables of a persistent shell
 			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.inList("program sets", part.prog) })
 		}
 		if k := c.verificationKind(); k == "test" || k == "lint" {
@@ -357,7 +355,6 @@ func (c *toolCall) mayChange() bool {
 	case purposeWeb:
 		return c.nameMatches("gesture")
 	case purposeOther:
-		// A tool name without a verb of change counts as read-only.
 		return c.changesState()
 	}
 	return false

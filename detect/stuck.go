@@ -7,10 +7,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent can be stuck even if the calls differ: a tool fails with the same message, actions leave a screen
-// unchanged, or every result was seen before.
+// An agent can be stuck even if the calls differ: a tool fails with the same message, actions leave a screen unchanged,
+// or every result is one that the agent already had.
 
-// This many results make a loop, even if the calls differ.
+// The numbers of results that make a loop, even if the calls differ.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
@@ -18,7 +18,7 @@ const (
 	maxStuckSteps   = 40 // steps searched
 )
 
-// hasSameFailures reports whether a tool's last minSameMessages results are failures with the same message, for any
+// hasSameFailures reports whether the newest call's tool failed minSameMessages times with the same message, for any
 // arguments. A transient failure needs one more result. All calls in one answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
@@ -32,9 +32,9 @@ func hasSameFailures(steps func(int) *step) bool {
 	return hasMatchingResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
-// hasSameAnswers reports whether a tool's last minSameScreens results are the same, even if the arguments differ. A
-// short result ("The seat is taken.") may describe different objects. It counts only in a game ("The door is locked."),
-// where the call sends a command in plain language.
+// hasSameAnswers reports whether the last minSameScreens results of the newest call's tool are the same, even if the
+// arguments differ. A short result ("The seat is taken.") can be about another object each time. It counts only in a
+// game ("The door is locked."), where the call sends a command in plain language.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
@@ -45,10 +45,10 @@ func hasSameAnswers(steps func(int) *step) bool {
 	})
 }
 
-// hasMatchingResults reports whether matches accepts the results in the newest minCount answers that call the newest
-// step's tool. The search ends at a user turn, a warning or a different result from the tool. If time can change the
-// result, a wait also ends the search. For successes, it also ends at a side effect, or at two equal calls of other
-// tools with different results.
+// hasMatchingResults reports whether matches returns true for the results in the newest minCount answers that call the
+// newest step's tool. The search ends at a user turn, a warning, or a result that does not match. If time can change
+// the result, it also ends at a wait. For successes, it also ends at a side effect by another tool, or at another
+// tool's two equal calls with different results.
 func hasMatchingResults(steps func(int) *step, minCount int, matches func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
@@ -84,9 +84,8 @@ func hasMatchingResults(steps func(int) *step, minCount int, matches func(*step)
 // showsChange reports whether two steps are the same call with different results. The step a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// hasOnlyKnownResults reports whether the last minKnownResults answers had only known results, at least two of them
-// different. A poll or a wait ends the search, because the agent expects the same result. A confirmed new action, such
-// as an edit, is progress.
+// hasOnlyKnownResults reports whether the last minKnownResults answers brought only results that the same tool had
+// returned before, at least two of them different.
 func hasOnlyKnownResults(steps func(int) *step) bool {
 	var list []*step // newest first
 	back := func(i int) *step {
@@ -118,13 +117,14 @@ func hasOnlyKnownResults(steps func(int) *step) bool {
 	}
 }
 
-// wasSeen reports whether the tool returned the same result in an earlier answer.
+// wasSeen reports whether the tool returned the same result in an earlier answer. It is false for a poll or a wait,
+// because the agent expects the same result.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.judgement().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
 		return false
 	}
-	needsSameCall := v == OK && s.onlyConfirms() // a confirmed action is progress, unless confirmed before
+	needsSameCall := v == OK && s.onlyConfirms() // a new confirmed action, such as an edit, is progress
 	for i := 0; ; i++ {
 		e := earlier(i)
 		if e == nil {
@@ -136,7 +136,6 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	}
 }
 
-// onlyConfirms matches an edit's result, a short result such as "Sent.", and an empty result.
 func (s *step) onlyConfirms() bool {
 	s.judgement()
 	return s.memo.onlyConfirms
@@ -162,8 +161,8 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash returns a hash of the lines that describe a failure, without the call's words. For a check, it hashes the
-// whole result.
+// messageHash returns a hash over the lines that describe a failure, without the words in the call's arguments. For a
+// test, lint or build, it returns a hash over the whole result.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -171,7 +170,7 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of the lines, in any order, without the words in args.
+// hashMessage returns a hash over the lines without the words in args. The line order does not matter.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
@@ -194,9 +193,8 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	return shortHash(sum)
 }
 
-// maxMessageArgs bounds the argument bytes that hashMessage searches for words to ignore.
-const maxMessageArgs = 4 << 10
+const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads
 
-// hashPrefix returns a hash of a part near the result's start. Equal results have equal hashes, but different results
-// can, too.
+// hashPrefix returns a hash over a part near the result's start. Equal results have equal hashes. Different results
+// often have different hashes.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

@@ -34,7 +34,7 @@ func plainLine(line string) string {
 }
 
 // withoutBox removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw.
-// A line that also ends with a bar is a table row.
+// A line that also ends with a bar is a table row, and stays unchanged.
 func withoutBox(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -45,8 +45,8 @@ func withoutBox(t string) string {
 	return t
 }
 
-// withoutSymbols removes symbols before the first word, as in "🔴 exit 2" or "⚠️ Failed to open x". A check mark or a
-// bullet may precede a test name and stays.
+// withoutSymbols removes symbols before the first word, as in "🔴 exit 2" or "⚠️ Failed to open x". It keeps a check
+// mark or a bullet, which can precede a test name.
 func withoutSymbols(t string) string {
 	if t == "" || t[0] < 0x80 {
 		return t
@@ -116,8 +116,8 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// isLetterAt reports whether s has a letter at i. Bytes from other scripts are letters, so "дай" does not begin with
-// the word "да".
+// isLetterAt reports whether s has a letter, a digit, "'" or "_" at i. Bytes from other scripts are letters, so "дай"
+// does not begin with the word "да".
 func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
 		return false
@@ -129,7 +129,7 @@ func isLetterAt(s string, i int) bool {
 // fold returns a text in lower case, with single blanks, ASCII apostrophes and ASCII quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
-	if strings.Contains(s, "\xe2\x80") { // how all four characters begin
+	if strings.Contains(s, "\xe2\x80") { // the first two bytes of all four quotes
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
 	return collapseSpaces(s)
@@ -150,7 +150,7 @@ func anyHasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
 
-// cutRunes returns at most n bytes and cuts no rune in two.
+// cutRunes returns at most the first n bytes, without a part of a rune.
 func cutRunes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -161,8 +161,8 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a folded text with a set of triples (three successive bytes). A turn is compared with several hundred
-// phrases. Most phrases contain a triple that the text lacks, and need no search.
+// userText is a user's folded text (fold) with a set of all triples, three successive bytes, in the text. The text is
+// searched for several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of triple hashes
@@ -180,12 +180,11 @@ func newUserText(low string) *userText {
 	return s
 }
 
-// tripleHash returns a multiplicative hash for three bytes (Knuth, The Art of Computer Programming 3, 6.4).
 func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
-// mayContain reports whether the text may contain p. Only the result false is certain.
+// mayContain returns false only if the text does not contain p.
 func (u *userText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); u.triples[h>>6]&(1<<(h&63)) == 0 {

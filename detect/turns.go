@@ -20,11 +20,12 @@ const (
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string
-	Interrupt bool // the user interrupted the answer, and the words were not read
+	Interrupt bool // the user interrupted the answer; the words do not count
 }
 
-// ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in it,
-// and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no opinion.
+// ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
+// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task, without an
+// opinion.
 func ClassifyTurn(text, words, previous string) Opinion {
 	return compiledPhrases().classifyTurn(text, words, previous)
 }
@@ -60,8 +61,8 @@ func interruptRule(text string) (string, bool) {
 	return "", false
 }
 
-// SyntheticRule reports whether a harness wrote a user message: a reminder, a reported result, or an order to continue
-// after a compaction.
+// SyntheticRule reports whether a harness wrote a user message, such as a reminder, a result, or an instruction to
+// continue after a compaction.
 func SyntheticRule(words string) (rule string, ok bool) {
 	return compiledPhrases().syntheticRule(words)
 }
@@ -80,8 +81,9 @@ func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether a harness reports a result: a text in tags ("<task_result>...</task_result>"), a name
-// and a JSON value, a header in brackets, a validation error, or an exit code with output.
+// isObservation reports whether a user message is a harness's report about a result: a text in tags
+// ("<task_result>...</task_result>"), a name and a JSON value, a header in brackets, a validation error, or an exit
+// code with output.
 func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
@@ -108,8 +110,8 @@ func isReturnedValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader matches "[auto] Turn 3". Placeholders for images, files and pasted text also have brackets, but
-// belong to the user.
+// hasHarnessHeader matches "[auto] Turn 3". A placeholder for an image, a file or pasted text also has brackets, but is
+// the user's.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -175,8 +177,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules match a "no" or a demand for different work. If the agent asked a question before, such a turn is an
-// answer to the question, and no opinion on the agent's work.
+// demandRules are the rules for a "no" or a demand for different work. If the agent asked a question before, such a
+// turn can answer the question, without an opinion on the agent's work.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
@@ -206,7 +208,6 @@ func (p *phrases) claimsDone(previous string) bool {
 	return startsWithPhrase(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-// reportsNoChange matches "still red".
 func (p *phrases) reportsNoChange(opening string, turn *userText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
@@ -232,7 +233,8 @@ func asksToPause(opening string, turn *userText) bool {
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declinesOffer reports whether the user needs nothing else or does not know the answer.
+// declinesOffer reports whether a turn that begins with "no" only says that the user needs nothing else or does not
+// know the answer.
 func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
 	rest = strings.Trim(rest, " .,!-")
@@ -254,8 +256,8 @@ func begins(opening string, phrases, exceptions []string) bool {
 	return startsWithPhrase(opening, phrases...) && !startsWithPhrase(opening, exceptions...)
 }
 
-// asksForAnotherWay reports whether the user wants a different result. A list "NAME-anywhere" has phrases in scripts
-// without blanks, such as Chinese, so they match anywhere, and not only at word boundaries.
+// asksForAnotherWay reports whether the user wants a different result. The phrases in the list "another-way-anywhere"
+// match inside words, because they are in languages without blanks between words, such as Chinese.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
@@ -278,8 +280,8 @@ func (p *phrases) agrees(opening string) bool {
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
-// judgeAgreement returns the feeling of an agreeing turn. The word "ok" is an approval only in a very short turn, or in
-// a short answer to a question.
+// judgeAgreement returns the feeling of a turn that begins with an agreement. The word "ok" is an approval only in a
+// very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
@@ -301,10 +303,9 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	return Neutral, ""
 }
 
-// maxTurnText bounds the bytes of a user turn searched for an opinion.
-const maxTurnText = 4000
+const maxTurnText = 4000 // bytes searched for an opinion
 
-// withoutPasted returns the user's own words, without quoted output, code and screenshot paths. pasted is true if a
+// withoutPasted returns the user's own words, without pasted output, code and screenshot paths. pasted is true if a
 // removed line shows a failure.
 func (p *phrases) withoutPasted(words string) (ownWords string, pasted bool) {
 	var b strings.Builder

@@ -16,9 +16,9 @@ const (
 	maxVariationSteps = 24 // steps searched
 )
 
-// failsInVariations reports whether the newest steps contain minSameFailures variations of a call that failed in the
-// same way. The search ends at a user turn, a warning, a different failure, or a step that may have changed results.
-// All calls in one answer count as one.
+// failsInVariations reports whether minSameFailures variations of the newest call failed in the same way. The search
+// ends at a user turn, a warning, a variation with a different failure, or a step that may have changed results. All
+// calls in one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -43,7 +43,8 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften reports whether the newest steps hold enough failures. It is cheap and rejects most steps.
+// failsOften reports whether the newest steps contain enough failures of any call. It is a cheap test that fails for
+// most steps.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
@@ -58,9 +59,9 @@ func failsOften(steps func(int) *step) bool {
 	return count == minSameFailures
 }
 
-// isVariation reports whether two calls to a tool are variations. Two edits must change the same file, two commands
-// must share more than half of the words, and two SQL statements must share a name. Other calls must have equal values
-// for the arguments they share.
+// isVariation reports whether two calls are variations of each other. They must call the same tool. Two edits must
+// change the same file, two commands must share more than half of the words, and two SQL statements must share a name.
+// Other calls must have equal values for all arguments that both have.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -74,8 +75,8 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations failed in the same way. A check must have equal results, and an edit must
-// be judged by the same rule. Otherwise, half of the lines that describe the failure must be equal.
+// sameFailure reports whether two variations failed in the same way. Two checks must have equal results, and two edits
+// must be judged by the same rule. For other calls, half of the lines that describe the failure must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -88,12 +89,12 @@ func sameFailure(a, b *step) bool {
 }
 
 // callFingerprint is the part of a failed call that isVariation and sameFailure compare. Words, names and lines are
-// hashes.
+// stored as hashes.
 type callFingerprint struct {
 	tool          uint64
 	isCommand     bool // words is a command line
 	isEdit        bool
-	compareResult bool     // a test, lint or build: the whole result is compared
+	compareResult bool     // the call is a test, lint or build, so sameFailure compares whole results
 	words         []uint32 // the edited file, command words, SQL names, or other arguments
 	names         []uint32 // the edited file, SQL names, or argument names
 
@@ -166,8 +167,8 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns a command's words, without options that have no value (-v), without program directories, and
-// without commands that prepare the shell.
+// commandWords returns a command line's words, without options without a value (-v), without the directory in a
+// program's path, and without commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string
@@ -191,8 +192,7 @@ func hashAll(words ...string) []uint32 {
 	return hashes
 }
 
-// maxFingerprintHashes bounds the words and lines compared per failed call.
-const maxFingerprintHashes = 16
+const maxFingerprintHashes = 16 // words or lines compared per failed call
 
 func appendHash(hashes []uint32, hash uint64) []uint32 {
 	h := uint32(hash) //nolint:gosec // the lower half of a hash suffices

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// verification returns "test", "lint" or "build" and whether the run passed. The kind is "" for other calls, for a run
-// that did not start or end, and for a run with an exit code hidden by a pipe.
+// verification returns "test", "lint" or "build", and whether the run passed. The kind is "" for other calls, and for a
+// run with an unknown outcome because it did not start, did not end, or has an exit code hidden by a pipe.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.
@@ -26,7 +26,8 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verificationKind returns the kind of the last test, lint or build in a command: "build && test" is a test.
+// verificationKind returns "test", "lint" or "build" for the last such program in a command, so "build && test" is a
+// test. It returns "" for other calls.
 func (c *toolCall) verificationKind() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -40,8 +41,8 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind returns "test", "lint" or "build" if one of the words is in the list for this kind in calls.tsv. For
-// example, with lists "program" it searches "program test", "program lint" and "program build".
+// verificationKind returns the kind "test", "lint" or "build" if one of the words is in the list "LISTS KIND" in
+// calls.tsv, such as "program test" for the lists "program".
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
@@ -84,7 +85,6 @@ func (p *phrases) moduleKind(args []string) string {
 	return ""
 }
 
-// scriptKind matches scripts run by npm, npx, poetry and uv.
 func (p *phrases) scriptKind(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {

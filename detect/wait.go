@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// commandList holds command patterns by program. A matching command's arguments contain the pattern's words in order.
+// commandList holds command patterns by program. A command matches a pattern if the arguments contain the pattern's
+// words in order.
 type commandList map[string][][]string
 
 func (l commandList) addPattern(phrase string) {
@@ -24,8 +25,8 @@ func (l commandList) matches(prog string, args []string) bool {
 	})
 }
 
-// isOption reports whether an argument is the option word. The option may have a value ("--wait=true") or be in a group
-// of short options ("-zv" for "-z").
+// isOption reports whether an argument is the option word. The argument can include a value ("--wait=true"), or be a
+// group of short options ("-zv" for "-z").
 func isOption(arg, word string) bool {
 	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
 		return strings.IndexByte(arg, word[1]) > 0
@@ -36,10 +37,10 @@ func isOption(arg, word string) bool {
 
 // A launcher is a program that runs another command, such as ssh or docker exec.
 
-// maxLaunchedArgs bounds the launcher arguments tried as the launched program's name.
+// maxLaunchedArgs bounds the launcher's arguments tried as the start of the launched command.
 const maxLaunchedArgs = 16
 
-// maxLaunchers bounds the nesting, as in ssh host "docker exec db sh -c 'pg_isready'".
+// maxLaunchers bounds nested launchers, as in ssh host "docker exec db sh -c 'pg_isready'".
 const maxLaunchers = 3
 
 // waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or asks once for a state
@@ -64,7 +65,7 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			innerDepth := 0 // this loop already tries a nested launcher's arguments
+			innerDepth := 0 // 0, because this loop already tries a nested launcher's arguments
 			if p.inList("program shell", name) {
 				innerDepth = depth - 1
 			}
@@ -111,8 +112,7 @@ func (p *phrases) isTransient(v Judgement, text string) bool {
 	return containsAny(low, p.lists["passing"]...) || p.namesTransientStatus(low)
 }
 
-// timeoutExit is timeout(1)'s exit code for a time-out.
-const timeoutExit = 124
+const timeoutExit = 124 // timeout(1)'s exit code
 
 func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	maxWork     = 32        // returned references
+	maxWork     = 32        // references returned per call
 	maxWorkText = 256 << 10 // bytes searched at the end of a result
 )
 
 // WorkRefs returns the commits, branches and pull requests that the agent worked on, as found in new tool results. A
-// result counts only if the call made, pushed, merged or showed them, so a hash in a listing, in a file or in the
-// user's words does not count. recall returns calls in earlier requests.
+// reference counts only if the call made, pushed or merged it, or asked for just this one. A hash in a list, a file or
+// the user's words does not count. recall returns calls in earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := findCall(req, item.Result.CallID, recall)
@@ -38,7 +38,7 @@ func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.C
 	return refs
 }
 
-// mayShowWork reports whether a call has a word for git or a code host. Other calls need no analysis.
+// mayShowWork reports whether a call mentions git or a code host. Other calls need no analysis.
 func mayShowWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
@@ -79,15 +79,15 @@ type workSearch struct {
 	refs []work.Ref
 }
 
-// add adds a reference if ok is true. This lets a caller pass on a parser's results.
+// add adds a reference if ok is true. Callers pass a parser's two results.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
 	}
 }
 
-// search adds the references in the result. The function committed reports whether a recent answer called git commit,
-// and is used only if the command shows the newest commit.
+// search adds the references in the result. committed reports whether a recent answer called git commit. It is called
+// only if the command shows the newest commit.
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts
@@ -176,18 +176,18 @@ func (s *workSearch) readCommitLine(line string) {
 	if last := words[len(words)-1]; len(words) > 1 && strings.HasPrefix(last, "(") && strings.HasSuffix(last, ")") {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 1 { // several words mean no branch is checked out
+	if len(words) == 1 { // several words mean that no branch is checked out
 		s.add(work.BranchRef(words[0], ""))
 	}
 }
 
-// pushOutput is readPushLine's state between two lines.
+// pushOutput is the state that readPushLine keeps between lines.
 type pushOutput struct {
 	repository string
 	inFetch    bool // the lines belong to a git fetch
 }
 
-// readPushLine reads a repository, an updated branch, or a pull request address.
+// readPushLine reads a repository, an updated branch, or a pull request address from a line that git push printed.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
 		p.repository, p.inFetch = work.RemoteRepository(remote), false

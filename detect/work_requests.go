@@ -38,7 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request in the arguments: an address, or a number with --repo.
+// addPullRequest adds the pull request named in the arguments by an address, or by a number and --repo.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -77,8 +77,8 @@ func repositoryPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// readAPIResult reads results from tools such as create_pull_request, merge_request, push_files, create_or_update_file
-// and git_commit.
+// readAPIResult adds the references in results from tools such as create_pull_request, merge_request, push_files and
+// git_commit.
 func (s *workSearch) readAPIResult() {
 	c := s.call
 	writes := c.nameHas("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
