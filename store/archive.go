@@ -46,7 +46,7 @@ type Archive struct {
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
 // hidesSample reports whether a sample has content from an opted-out exchange. If not, hidesSample removes any feedback
-// text that may be about such an exchange.
+// text that might be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HasPathPatterns() && !m.Sample.HasSessionFeedbackText() {

@@ -252,7 +252,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 			b.undecodableStubCount++
 			return
 		}
-		x.Outcome = sample.Incomplete // a damaged row may have a different outcome
+		x.Outcome = sample.Incomplete // a damaged row can have a different outcome
 		b.interruptedTurns = append(b.interruptedTurns, x)
 	default: // outbox.KindForgotten
 		b.forgottenCount += r.Exchanges

@@ -168,7 +168,6 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// dropUndelivered frees the memory for undelivered rows.
 func (s *deliverer) dropUndelivered() {
 	s.deps.state.heldBytes.Add(-s.undelivered.heldBytes)
 	s.undelivered = batch{}

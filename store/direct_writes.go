@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxDirectBytes limits the size of the kept direct writes. Beyond the limit the oldest are no longer kept.
+// maxDirectBytes limits the size of all directWrites. Beyond the limit the oldest are dropped.
 const maxDirectBytes = 4 << 20
 
 // directWrites keeps the newest writes that a shared backend has accepted, and that are not in the outbox: posted
@@ -43,7 +43,7 @@ func (d *directWrites) add(tenant string, bytes int, repeat func(ctx context.Con
 	}
 }
 
-// drop drops the writes that match.
+// drop drops the writes for which match returns true.
 func (d *directWrites) drop(match func(w *directWrite) bool) {
 	if d == nil {
 		return

@@ -71,7 +71,7 @@ func messageEntry(x *sample.Message) Entry {
 }
 
 // withInsertions returns a request's entries, with inserted blocks and withheld lessons. A block or a withheld lesson
-// stands where the model read it, or would have read it: before the user's text, before a tool result, or after the
+// is placed where the model read it, or would have read it: before the user's text, before a tool result, or after the
 // system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := messageEntries(request)

@@ -191,7 +191,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 		ids[id] = true
 	}
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
-	d.direct.drop(func(w *directWrite) bool { return w.tenant == e.Tenant }) // a post's session may be unknown here
+	d.direct.drop(func(w *directWrite) bool { return w.tenant == e.Tenant }) // all the tenant's posts, because a post's session can be unknown
 	// This look-up comes first, while memory still has the echo keys that connect posted feedback with sessions. If the
 	// backend does not answer, nothing is deleted yet.
 	before, last, err := d.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
@@ -267,7 +267,7 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 }
 
 // eraseAgain repeats this replica's erasure after the backend has lost the erasure, the announcement or both. Memory
-// and outbox do not have the deleted content.
+// and outbox no longer have the deleted content.
 func (d *sessionDeleter) eraseAgain(ctx context.Context, e *session.Erasure) {
 	err := d.guard.RunErr(label.StepErase, func() error { return errors.Join(d.announce(ctx, *e), d.deleteStored(ctx, e)) })
 	if err != nil {
@@ -388,8 +388,8 @@ func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	}
 }
 
-// deleteByAge deletes old sessions, and old feedback parked for an unknown session, if this is due. If the time limit
-// ends the deletion, the rest follows a second later.
+// deleteByAge deletes old sessions, and old feedback parked for an unknown session, if a deletion is due. If the time
+// limit ends the deletion, the rest follows a second later.
 func (d *sessionDeleter) deleteByAge(ctx context.Context) {
 	now, age := d.options.Now(), time.Duration(d.retention.Load())
 	d.tombstones.correctClock(now)

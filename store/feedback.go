@@ -22,7 +22,7 @@ type feedbackStore interface {
 	Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// rewardQueue is a set of sessions. The learner must recompute the reward of each one.
+// rewardQueue is the set of sessions for which the learner must recompute the reward.
 type rewardQueue struct {
 	mu   sync.Mutex
 	refs map[session.Ref]bool

@@ -17,7 +17,7 @@ const (
 // Turn is a finished proxy turn. The recorder owns the turn after Offer.
 type Turn struct {
 	Exchange *sample.Exchange
-	Start    *TurnStart      // from BeginTurn; may be nil
+	Start    *TurnStart      // from BeginTurn; can be nil
 	Size     int64           // bytes in memory
 	Signals  []detect.Signal // implicit feedback in the request's new items
 	Answered []string        // arguments of the calls answered by the new tool results

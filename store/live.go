@@ -54,11 +54,9 @@ type Session struct {
 	rowFlush       atomic.Int64  // newest flush with the session's row; 0 if none
 	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no opt-out mark (see optOutMarks)
 	forgotten      atomic.Bool   // the row must not be written again
-	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only the recorder uses
-	// placeholderNumbers.
+	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only for the recorder.
 	placeholderNumbers *redact.PlaceholderNumbers
-	// mayHaveOlderRecord means that the session began while the backend did not answer, so the backend might have an
-	// older record.
+	// mayHaveOlderRecord is MayHaveOlderRecord's result.
 	mayHaveOlderRecord atomic.Bool
 	// optOutUnchecked means that the row was encoded, or left out, before the newest turn was checked against the
 	// opt-out rules. After the check the row is queued again.
@@ -188,7 +186,7 @@ type progress struct {
 
 // evict removes sessions beyond limit from memory and, if idleSince is set, sessions unused since then. It examines up
 // to maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
-// order. Otherwise every call would examine only sessions with long streams. The caller holds mu.
+// order, because otherwise every call would examine the same sessions with long streams. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {
 		idleSince = time.Time{}

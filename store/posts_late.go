@@ -95,7 +95,7 @@ func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e
 }
 
 // keepDirect keeps a post that the backend has accepted. If the backend loses the post, it is delivered again through
-// the outbox, after the rows, because the backend may have lost the session as well.
+// the outbox, after the rows, because the backend might have lost the session as well.
 func (po *poster) keepDirect(tenant string, s *subject, e *feedback.Entry) {
 	if po.direct == nil {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// waitLimit is how long a request may wait for the backend in total, for looking up the session and writing the
+	// waitLimit is the longest total wait for the backend in one request, for looking up the session and writing the
 	// decisions.
 	waitLimit = 65 * time.Millisecond
 	// overdueLimit replaces waitLimit while earlier writes are overdue, that is still running after waitLimit.
@@ -22,7 +22,7 @@ const (
 )
 
 // publisher writes a turn's decisions (chosen lessons and random assignments) to a shared backend before the client has
-// the end of the answer, because the client's next request may reach a different replica.
+// the end of the answer, because the client's next request can reach a different replica.
 type publisher struct {
 	backend   batchWriter // nil means this process owns the backend
 	optOuts   *optOutFilter
@@ -33,8 +33,8 @@ type publisher struct {
 	onPanic   func(step label.Step, value any)
 
 	writes    sync.WaitGroup
-	overdue   atomic.Int64 // writes after the request has stopped waiting
-	unawaited atomic.Int64 // writes without a waiting request
+	overdue   atomic.Int64 // writes still running after the request has stopped waiting
+	unawaited atomic.Int64 // writes that no request waits for
 }
 
 func (p *publisher) canPublish() bool {

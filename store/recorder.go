@@ -23,7 +23,7 @@ type recorder struct {
 	metrics    *Metrics
 	state      *state
 	onPanic    func(step label.Step, value any)
-	onRecorded func(x *sample.Exchange) // may be nil
+	onRecorded func(x *sample.Exchange) // can be nil
 	sentiment  bool                     // the user's sentiment is implicit feedback
 
 	redactor      *redact.Redactor // continues the session's placeholder numbers

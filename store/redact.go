@@ -135,6 +135,6 @@ func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Ro
 		o.onFailure(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // only a settlement closes a stored session, and only if the row is not closed
+	row.Closed = false // a settlement closes a session, a row never does
 	return row, true
 }

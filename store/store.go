@@ -77,7 +77,7 @@ type Store struct {
 
 	inbox       *inbox
 	changes     *changeQueue
-	optOuts     *optOutFilter // decides whether content may be kept
+	optOuts     *optOutFilter // decides whether content can be stored
 	sessions    *sessions
 	rewardQueue *rewardQueue // sessions awaiting a new reward
 	poster      *poster
@@ -290,8 +290,8 @@ func (s *Store) Touch(tenant string, id session.ID) { s.rewardQueue.add(tenant, 
 // TakeTouched removes and returns the queued sessions.
 func (s *Store) TakeTouched() map[session.Ref]bool { return s.rewardQueue.take() }
 
-// RedactImported redacts imported exchanges, and leaves out opted-out ones. answered has the answered calls' arguments
-// for each exchange.
+// RedactImported redacts imported exchanges, and leaves out opted-out ones. answered has the call arguments for each
+// exchange, as in OptedOut.
 func (s *Store) RedactImported(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	return s.optOuts.redactImported(list, answered)
 }

@@ -104,7 +104,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	if !u.tombstones.erasedSince(finished, tenant, id) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up the time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write might have used up the time
 	defer cancel()
 	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
 		u.onFailure(label.StepErase, err)

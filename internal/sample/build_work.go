@@ -72,7 +72,7 @@ func (h *history) exchangesBetween(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.exchanges), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether the arguments of two calls have a third of the shorter one's words in common.
+// sameAim reports whether two calls' arguments share a third of the words in the shorter arguments.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {

@@ -37,7 +37,7 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether v, the meta.lessons value, contains the lesson with the state injected. v can be decoded
+// hasLesson reports whether v, the meta.lessons value, contains the lesson with the state "injected". v can be decoded
 // JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {

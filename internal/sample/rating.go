@@ -50,7 +50,7 @@ func sourceRank(r *Rating) int {
 	}
 }
 
-// feedback returns the rating in MPLP's form. Implicit feedback has the source system.
+// feedback returns the rating in MPLP's form. Implicit feedback has the source "system".
 func (r *Rating) feedback(count int) Feedback {
 	f := Feedback{Source: "system", Type: r.Type, QualityLabel: r.label(), Details: map[string]any{"rated": true, "score": r.score()}}
 	if r.Source == "user" {

@@ -77,8 +77,8 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later repeats e. If the turn's items were not recorded, because the program ended before,
-// isRetry returns false.
+// isRetry reports whether later repeats e. It returns false if the turn's items were not recorded, because the program
+// ended first.
 func isRetry(later, e *Exchange) bool {
 	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })

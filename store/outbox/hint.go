@@ -25,7 +25,7 @@ func (o *Outbox) writeAccountCopy() {
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteAt(append(text, 0), 0) // the copy may be old
+	_, _ = f.WriteAt(append(text, 0), 0)
 	_ = f.Close()
 }
 

@@ -102,24 +102,24 @@ type Outbox struct {
 	now      func() time.Time
 	onDamage func(err error)
 
-	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
+	mu                sync.Mutex // guards the fields below; a holder can wait for the disk
 	writer            *sqlite.Conn
 	counts            counts
 	storedCounts      counts          // counts in the file
 	openTurns         map[string]bool // ids of exchanges in progress; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
-	needsScrub        bool            // unused pages may contain deleted text
+	needsScrub        bool            // unused pages can contain deleted text
 	bypassed          Flush           // content from CountBypassed calls not yet in the file
 	bypassedExchanges int64           // exchanges from CountBypassed calls not yet in the file
 
 	postCount atomic.Int64 // number of posts, for readers that must not wait for mu
 
-	readerMu sync.Mutex // guards reader; a holder of mu may lock readerMu, not the reverse
+	readerMu sync.Mutex // guards reader; lock order: mu, readerMu
 	reader   *sqlite.Conn
 }
 
 // Open opens a queue's file, or creates the file if it is missing. Turns in progress when the previous process died
-// count as incomplete. After a machine restart all rows become undelivered, because the store may have lost unsynced
+// count as incomplete. After a machine restart all rows become undelivered, because the store might have lost unsynced
 // data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
@@ -195,7 +195,6 @@ func (o *Outbox) load() error {
 				return err
 			}
 		}
-		// After a machine restart, the store may have lost rows that it had not synced.
 		if boot := BootID(); bootBefore != boot || boot == "" {
 			if err := o.rewind(); err != nil {
 				return err

@@ -99,7 +99,7 @@ func (o *Outbox) Rewind() error {
 	return o.writeWithRepair(func() error { return o.transact(o.rewind) })
 }
 
-// rewind makes all rows undelivered. The caller has started a transaction.
+// The caller has started a transaction.
 func (o *Outbox) rewind() error {
 	exchanges, err := queryInt(o.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", o.counts.Delivered)
 	if err != nil {

@@ -49,7 +49,7 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 		return false, nil
 	}
 	repaired := &logFile{data: append([]byte(nil), b[:logHeader+first*frameSize]...), byteOrder: l.byteOrder}
-	if first == 0 { // the header may be damaged
+	if first == 0 { // the header might be damaged
 		repaired.repairHeader(salt)
 	}
 	for i := first; i <= last; i++ {

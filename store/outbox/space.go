@@ -166,7 +166,7 @@ const ballastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20
 
-// makeBallast creates the ballast unless it exists. The caller holds mu.
+// The caller holds mu.
 func (o *Outbox) makeBallast() error {
 	if o.hasBallast {
 		return nil
@@ -183,7 +183,7 @@ func (o *Outbox) makeBallast() error {
 	return nil
 }
 
-// dropBallast deletes the ballast. The caller holds mu.
+// The caller holds mu.
 func (o *Outbox) dropBallast() {
 	if o.hasBallast {
 		o.hasBallast = os.Remove(o.path+ballastSuffix) != nil

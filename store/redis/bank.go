@@ -177,7 +177,7 @@ func (w *Watcher) reportProblem(problem string) {
 	}))
 }
 
-// Name returns "redis". The address can contain a password.
+// Name returns "redis", and not the address, which can contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Storage.
@@ -191,7 +191,7 @@ func (b *Bank) Read(ctx context.Context) (bank.Contents, error) {
 	return bank.Contents{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Storage. One script compares the old texts and writes.
+// Commit implements bank.Storage. One script compares the old texts and writes the new ones.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
 	var writes []any

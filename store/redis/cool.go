@@ -14,7 +14,7 @@ import (
 const (
 	// deleteStep is the number of sessions per script call; a call takes some milliseconds.
 	deleteStep = 200
-	// maxDeleteKeyspaces is the number of keyspaces in one pipeline.
+	// maxDeleteKeyspaces is the number of keyspaces (a tenant's keys in a shard) per pipeline.
 	maxDeleteKeyspaces = 512
 	// maxKeptSince limits ExchangeDeleter.keptSince; an entry takes about 200 bytes.
 	maxKeptSince = 1 << 16
@@ -114,7 +114,6 @@ func (deleter *ExchangeDeleter) uncheckedFrom(ks keyspace) string {
 	return cmp.Or(deleter.keptSince[ks.base], deleter.checkedBefore)
 }
 
-// earlier returns the earlier of two scores.
 func earlier(a, b string) string {
 	if a == "-inf" || b == "-inf" {
 		return "-inf"

@@ -179,7 +179,7 @@ func (s *Store) lastSettlements(ctx context.Context, c client, keyspaces []keysp
 	return out, err
 }
 
-// readCounters reads the counter rows in some shards into rows, by shard. Many rows share a round trip.
+// readCounters reads the counter rows in some shards into rows, by shard.
 func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
 	type counterHash struct {
 		shard     int

@@ -37,8 +37,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.writePlan(ctx, "set aside", p, names...)
 }
 
-// Readmit makes sessions due again: sessions set aside fewer than maxTries times, and sessions that an earlier release
-// closed without a settlement. Readmit returns the number.
+// Readmit makes two kinds of sessions due again, and returns the number: sessions set aside fewer than maxTries times,
+// and sessions that an earlier release closed without a settlement.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err

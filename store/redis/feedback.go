@@ -264,7 +264,7 @@ func parseSequences(text string) map[int]int64 {
 }
 
 // readRatedOpenSessions returns session rows and feedback. It leaves out sessions without a row, and sessions with
-// feedback that does not decode. The latter report the error when they close.
+// feedback that does not decode. Closing such a session reports the error.
 func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))

@@ -44,7 +44,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// hashEpoch returns a hash of the mark and the servers' run ids. The order of the run ids does not matter.
+// hashEpoch returns a hash of the mark and the servers' run ids.
 func hashEpoch(mark string, runIDs []string) string {
 	slices.Sort(runIDs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runIDs, " ")))

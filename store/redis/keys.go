@@ -45,7 +45,7 @@ func encodeEchoKey(k session.EchoKey) string {
 	return string(b[:])
 }
 
-// micros and fromMicros convert between a time and the stored microseconds, also for the zero time.
+// micros and fromMicros convert between a time and the stored microseconds.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 

@@ -16,7 +16,7 @@ import (
 // A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
 //
 //  1. Each tenant gets the key 'moving'. Scripts that write then set the tenant's key 'touched', and add the
-// sessions that they can change to 'dirty'.
+//     sessions that they can change to 'dirty'.
 //  2. The sessions, and the values that a tenant has outside sessions, are copied into the shards.
 //  3. Changed sessions, and changed tenants' values, are copied again, until few changes are left.
 //  4. All tenants are frozen: writes wait in the replicas' outboxes. The last changes are copied.

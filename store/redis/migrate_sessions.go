@@ -26,7 +26,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			return rangeErr
 		}
 		next := "end"
-		if len(list) == migratePage { // the next page may begin with sessions that have the same time
+		if len(list) == migratePage { // the next page can begin with sessions that have the same time
 			last := list[len(list)-1].Score
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)

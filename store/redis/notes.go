@@ -38,7 +38,7 @@ func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte
 // scanNotes is HSCAN's COUNT argument, the approximate number of notes per call.
 const scanNotes = 500
 
-// EachNote calls fn with each of the tenant's notes with a key that begins with prefix, ordered by key.
+// EachNote calls fn with each of the tenant's notes that has a key beginning with prefix, in key order.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan can return a note twice
 	err := s.do(ctx, "notes", func(c client) error {

@@ -220,7 +220,6 @@ func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn
 	})
 }
 
-// writePlan registers the tenants and runs the plan.
 func (s *Store) writePlan(ctx context.Context, op string, p *plan, tenants ...string) error {
 	if len(p.items) == 0 {
 		return ctx.Err()

@@ -131,7 +131,7 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHeadSize is the size of start and id in a due list member.
+// dueHeadSize is the size of the start and the id in a due list member, in bytes.
 const dueHeadSize = 24
 
 // dueAfter returns at most limit due sessions that follow last and started before the given time, and reports whether

@@ -24,8 +24,8 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	return decodeSettledState(string(text))
 }
 
-// packSettledState encodes a settlement without the version: rewarded (1 byte), tier (8), reward (8) and the assignment
-// at close. settle.lua prepends the version and a space.
+// packSettledState encodes a settled state without the version: rewarded (1 byte), tier (8), reward (8) and the
+// assignment at close. settle.lua prepends the version and a space.
 func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeSettledState converts the same bits back

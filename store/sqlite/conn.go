@@ -171,7 +171,6 @@ type row struct {
 	firstColumn int // first column read by scan
 }
 
-// skip returns the row without the first n columns.
 func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
 // scan copies the first columns into dest, converted to the variable types (see bind). A column with a different type,
@@ -208,7 +207,6 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// queryRow returns a query for the first row only.
 func (c *conn) queryRow(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
 type rowQuery struct {
@@ -279,6 +277,6 @@ func bind(stmt *sqlite.Stmt, index int, v any) {
 	}
 }
 
-// micros and fromMicros convert between a time and Unix microseconds, also for the zero time.
+// micros and fromMicros convert between a time and Unix microseconds.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

@@ -107,8 +107,7 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds c to the cell with the same field in the sorted cells, or inserts c. For few cells a sorted list is
-// faster than a map.
+// addCell adds c to the cell with the same field in the sorted cells, or inserts c.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {

@@ -21,7 +21,7 @@ const (
 	maxGenerations    = 64       // a new generation replaces the oldest
 )
 
-// generation is a generation in the table echoes; size is the number of echoes.
+// generation is a group of rows in the table echoes; size is the number of rows.
 type generation struct{ number, size int64 }
 
 func newestGeneration(c *conn) (g generation) {
@@ -111,7 +111,7 @@ func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	})
 }
 
-// dropEchoes deletes deleted sessions' echoes, because no data from a deleted session may stay in the file.
+// dropEchoes deletes deleted sessions' echoes, because a deleted session's data must not stay in the file.
 func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 	if len(sids) == 0 {
 		return nil

@@ -137,7 +137,7 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 // SessionFeedback returns a session's feedback. Pass the second result as FeedbackState in a settlement that counts
 // this feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // the function below may run after ctx has ended, and must not set this function's variables
+	type result struct { // the function below can run after ctx has ended, and must not set this function's variables
 		list  []feedback.Entry
 		state int64
 	}

@@ -105,8 +105,7 @@ func openIdentity(path string) (*fileIdentity, error) {
 	return &fileIdentity{path, f, info}, nil
 }
 
-// check returns an error if the path leads to a different file or content. It runs before each write transaction, and
-// costs two system calls.
+// check returns an error if the path leads to a different file or content. It runs before each write transaction.
 func (f *fileIdentity) check() error {
 	info, err := os.Stat(f.path)
 	if err != nil {

@@ -24,7 +24,8 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
-	// A flock belongs to the open file: it also separates two stores in one process, and ends when the process crashes.
+	// A flock belongs to the open file, so it also separates two stores in one process, and ends when the process
+	// crashes.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close() //nolint:errcheck // nothing was written to the file
 		if !errors.Is(err, syscall.EWOULDBLOCK) {

@@ -265,8 +265,7 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// ListSessions returns a page of a tenant's sessions in start order, latest first unless OldestFirst is set. Both
-// orders use the same index.
+// ListSessions returns a page of a tenant's sessions in start order, latest first unless OldestFirst is set.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {

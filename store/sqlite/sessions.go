@@ -247,7 +247,7 @@ func echoKey(tenant int64, k session.EchoKey) int64 {
 	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
 
-// mix is the splitmix64 finaliser, a bijection. Every output bit depends on all input bits.
+// mix is the splitmix64 finaliser, a bijection.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

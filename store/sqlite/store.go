@@ -176,7 +176,6 @@ func (s *Store) checkFile(ctx context.Context) error {
 	})
 }
 
-// prepare migrates the database, checks that all tables can be read, and reads the newest echo generation.
 func (s *Store) prepare(c *conn) {
 	s.foundSchema = migrate(c)
 	checkTables(c)

@@ -60,7 +60,6 @@ type readPanic struct {
 
 func (p *readPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// Unwrap returns the panic value if it is an error, else nil.
 func (p *readPanic) Unwrap() error {
 	err, _ := p.value.(error)
 	return err
