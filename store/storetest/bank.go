@@ -120,7 +120,7 @@ Look first: ADVICE.
 `)
 }
 
-// hasSlugs returns a condition for await: the book has exactly these lessons, in sorted order.
+// hasSlugs returns a condition for await: the book must have exactly these lessons. want is sorted.
 func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	return func(b *lesson.Book, _ []lesson.Problem) bool {
 		var got []string

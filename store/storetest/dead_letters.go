@@ -60,8 +60,8 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// countUnsampled returns the number of exchanges without a sample, because the exchange arrived after the session was
-// settled, or the session is set aside.
+// countUnsampled returns the number of exchanges without a sample: late exchanges in settled sessions, and exchanges in
+// sessions set aside.
 func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.CountUnsampled(t.Context()))

@@ -228,7 +228,7 @@ func parkingCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))
-			checkEqual(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
+			checkEqual(t, "sessions with joined entries", len(added), 1) // session 2 had the entry already
 			checkEqual(t, "session 1's entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			checkEqual(t, "session 2's entries", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
 			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))), 0)

@@ -17,8 +17,8 @@ type history struct {
 	number int // different in each history, so that sample ids are unique
 }
 
-// testRandomHistory tests, after random events, that the totals in Stats equal the counted rows, that every open
-// session is due or set aside, and that ForgetTenant leaves no data.
+// testRandomHistory checks the store after random events: the totals in Stats must equal the counted rows, every open
+// session must be due or set aside, and ForgetTenant must leave no data.
 func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {

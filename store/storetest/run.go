@@ -142,7 +142,7 @@ func exchange(tenant string, n, turn int) sample.Exchange {
 	}
 }
 
-// storedSample returns the sample with a number, in session n.
+// storedSample returns a sample in session n. The number determines the id and the time.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: atMinute(number),

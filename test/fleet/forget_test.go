@@ -22,12 +22,8 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
 	for _, word := range []string{first, second, third} {
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
-		}
-		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("feedback: got status %d, answer %s, want 202", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {"a-" + word}}, body)
+		p.PostFeedback(t, nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`)
 	}
 	p.Eventually("3 exported samples", func() bool {
 		out, err := harness.CommandOutput(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())

@@ -27,10 +27,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	one, two := start(), start()
 	sendTurn := func(p *harness.Process, name, messages string) {
 		t.Helper()
-		header := http.Header{"Precept-Session": {name}}
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+messages+`]}`)
 	}
 	storedCounts := func() map[string]int64 {
 		var d struct{ Store map[string]int64 }

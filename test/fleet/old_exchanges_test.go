@@ -23,9 +23,7 @@ func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	store := []string{"--store-url", server.URL(), "--data-dir", dir}
 	sendTurn := func(messages string) {
 		t.Helper()
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`)
 	}
 	exportedLines := func(format string) int {
 		out, err := harness.CommandOutput(t, append([]string{"export", "--format", format}, store...)...)

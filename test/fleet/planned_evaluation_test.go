@@ -25,13 +25,9 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	const sessions = 140
 	for n := range sessions {
 		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
-		if status, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`)
 		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2) // scores 0 and 1 that do not depend on the lesson
-		if status, answer := harness.Post(t, fleet[(n/2)%2].DataURL+"/v1/feedback", nil, body); status != http.StatusAccepted {
-			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
-		}
+		fleet[(n/2)%2].PostFeedback(t, nil, body)
 	}
 	readReport := func(p *harness.Process) (r report.Report) {
 		t.Helper()

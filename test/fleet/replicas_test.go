@@ -87,9 +87,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	sendWord := func(p *harness.Process, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {"a-" + word}}, body)
 	}
 	filesWithWord := func(word string) []string {
 		out := harness.FilesWith(harness.Dump(t, server), word)
@@ -162,9 +160,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Fix the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
-			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {word}}, body)
 	}
 	sendWord(optedOutWord, "config/.env")
 	sendWord(learnedWord, "config/build.mk")

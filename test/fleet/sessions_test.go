@@ -379,19 +379,7 @@ func TestEveryReplicaReportsAllSessions(t *testing.T) {
 	for n := range sessions {
 		c := newConversation(fmt.Sprint("s", n), named)
 		c.sendTurn(t, fleet[n%3])
-		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, c.sender, n%2)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].DataURL+"/v1/feedback", strings.NewReader(post))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusAccepted {
-			t.Errorf("feedback: got status %d, want 202", res.StatusCode)
-		}
+		fleet[(n+1)%3].PostFeedback(t, nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, c.sender, n%2))
 	}
 	countedSessions := func(p *harness.Process) (n int) {
 		status, body := harness.Get(t, p.AdminURL+"/api/report", "token")

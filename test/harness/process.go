@@ -227,6 +227,24 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
+// Chat sends a chat completion request, fails the test unless the status is 200, and returns the answer.
+func (p *Process) Chat(t *testing.T, header http.Header, body string) string {
+	t.Helper()
+	status, answer := Post(t, p.DataURL+"/v1/chat/completions", header, body)
+	if status != http.StatusOK {
+		t.Fatalf("chat request %.300s: got status %d, answer %s, want 200", body, status, answer)
+	}
+	return answer
+}
+
+// PostFeedback posts feedback, and fails the test unless the status is 202.
+func (p *Process) PostFeedback(t *testing.T, header http.Header, body string) {
+	t.Helper()
+	if status, answer := Post(t, p.DataURL+"/v1/feedback", header, body); status != http.StatusAccepted {
+		t.Fatalf("feedback %.300s: got status %d, answer %s, want 202", body, status, answer)
+	}
+}
+
 // GetAdmin requests a path on the admin listener with the token "e2e-token". A *string receives the body text; every
 // other pointer receives the decoded JSON.
 func (p *Process) GetAdmin(t *testing.T, path string, result any) int {

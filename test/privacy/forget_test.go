@@ -17,12 +17,8 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	sendAndRate := func(name, word string) { // the session is called name-word
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
-			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-		}
-		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {name + "-" + word}}, body)
+		p.PostFeedback(t, nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`)
 	}
 	sendAndRate("a", first)
 	sendAndRate("b", second)
@@ -84,9 +80,7 @@ func TestRunningServerDeletesOldSessions(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
-		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-	}
+	p.Chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
 	p.Eventually("the exchange to be deleted from the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })
 }

@@ -41,9 +41,7 @@ func TestLongSessionIsStoredWithoutRepetition(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent += len(body)
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
-			t.Fatalf("turn %d: got status %d, body %s, want 200", i, code, answer)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {"long"}}, string(body))
 		var reply struct {
 			Choices []struct{ Message map[string]any }
 		}

@@ -14,10 +14,7 @@ import (
 
 func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	t.Helper()
-	header := http.Header{"Precept-Session": {name}}
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`); code != http.StatusOK {
-		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-	}
+	p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 }
 
 // precept deletes exchanges older than learning.hot, with the paths in the tool calls. A new pattern in

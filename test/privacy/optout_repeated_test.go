@@ -41,9 +41,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						h = http.Header{}
 					}
 					h.Set("Precept-Session", name)
-					if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-						t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-					}
+					p.Chat(t, h, `{"model":"m","messages":[`+list+`]}`)
 				}
 				send("s-"+canary, first, header)
 				if restart {

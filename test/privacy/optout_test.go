@@ -42,25 +42,25 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	text := fmt.Sprintf(`
 tenancy: keys
 keys:
-  - {name: quiet, key_sha256: %s, tenant: tenant-quiet, upstream_key: up, learn: "off"}
-  - {name: secret, key_sha256: %s, tenant: private-1, upstream_key: up}
-  - {name: loud, key_sha256: %s, tenant: tenant-loud, upstream_key: up}
+  - {name: learn-off, key_sha256: %s, tenant: tenant-learn-off, upstream_key: up, learn: "off"}
+  - {name: private, key_sha256: %s, tenant: private-1, upstream_key: up}
+  - {name: learned, key_sha256: %s, tenant: tenant-learned, upstream_key: up}
 learning:
   opt_out_tenants: ["private-*"]
   opt_out_agents: ["nightly-*"]
 reward: {close_after: 300ms}
-`, sha256Hex("k-quiet"), sha256Hex("k-secret"), sha256Hex("k-loud"))
+`, sha256Hex("k-learn-off"), sha256Hex("k-private"), sha256Hex("k-learned"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--log-level", "debug").WaitUntilReady(dir)
 	optOuts := map[string]http.Header{
-		"the header":             {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
-		"the key":                {"Authorization": {"Bearer k-quiet"}},
-		"the tenant":             {"Authorization": {"Bearer k-secret"}},
-		"the agent":              {"Authorization": {"Bearer k-loud"}, "Precept-Agent": {"nightly-7"}},
-		"a path":                 {"Authorization": {"Bearer k-loud"}},
-		"the header in capitals": {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"OFF"}},
+		"header Precept-Learn": {"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"off"}},
+		"key with learn off":   {"Authorization": {"Bearer k-learn-off"}},
+		"opted-out tenant":     {"Authorization": {"Bearer k-private"}},
+		"opted-out agent":      {"Authorization": {"Bearer k-learned"}, "Precept-Agent": {"nightly-7"}},
+		"path in the reply":    {"Authorization": {"Bearer k-learned"}},
+		"header in capitals":   {"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"OFF"}},
 	}
 	names := []string{}
 	for optOut, header := range optOuts {
@@ -69,8 +69,8 @@ reward: {close_after: 300ms}
 		header = header.Clone()
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: chat request: got status %d, body %s, want 200 and the text %q", optOut, code, answer, canary)
+		if answer := p.Chat(t, header, body); !strings.Contains(answer, canary) {
+			t.Fatalf("%s: answer = %s, want the text %q", optOut, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", optOut, code, answer)
@@ -88,12 +88,12 @@ reward: {close_after: 300ms}
 		t.Helper()
 		all := harness.Files(t, dir)
 		all["the log"] = p.Log.String()
-		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
+		for _, trace := range append([]string{canary, "tenant-learn-off", "tenant-learned", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
 				t.Errorf("%s: places with %q from an opted-out session: got %v, want none", when, trace, found)
 			}
 		}
-		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
+		for _, tenant := range []string{"tenant-learn-off", "private-1", "tenant-learned"} {
 			for _, name := range names {
 				id := session.NamedID(tenant, session.NamespaceSession, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
@@ -107,7 +107,7 @@ reward: {close_after: 300ms}
 	}
 	p.Eventually("the turn with an opted-out path in the reply to be removed", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
-	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
@@ -117,9 +117,7 @@ reward: {close_after: 300ms}
 	checkNoTrace("after the stop")
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", optOuts["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-	}
+	p.Chat(t, optOuts["path in the reply"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`)
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
 	checkNoTrace("with learning.enabled: false")
 	p.Signal(syscall.SIGTERM)
@@ -127,9 +125,7 @@ reward: {close_after: 300ms}
 
 	// Without opt-out patterns, a turn with the same path is stored.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", optOuts["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-	}
+	p.Chat(t, optOuts["path in the reply"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`)
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
@@ -159,9 +155,7 @@ func TestMidSessionOptOutHidesOnlyOptedOutTurns(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
-		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); code != 200 {
-			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-		}
+		p.Chat(t, nil, body)
 	}
 	ask()
 	list += `,{"role":"assistant","content":"first-answer"},{"role":"user","content":"Now read ` + canary + `-question"}`

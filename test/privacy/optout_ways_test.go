@@ -40,8 +40,8 @@ func newVaultModel(t *testing.T) *httptest.Server {
 // The session's second turn opts out, and feedback repeats the turn's text.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
-	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
-	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
+	optOutHeader := http.Header{"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"off"}}
+	learnedKey, learnOffKey := http.Header{"Authorization": {"Bearer k-learned"}}, http.Header{"Authorization": {"Bearer k-learn-off"}}
 	for name, tc := range map[string]struct {
 		secondHeader  http.Header // second turn's headers
 		secondMessage string      // second turn's user message
@@ -49,16 +49,16 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	}{
 		"path":   {learnedKey, "Open the vault of " + hiddenText, "['*.vault']"},
 		"header": {optOutHeader, "Describe " + hiddenText, "[]"},
-		"key":    {optedOutKey, "Describe " + hiddenText, "[]"},
+		"key":    {learnOffKey, "Describe " + hiddenText, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, config := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 			writeConfig := func(patterns string) {
 				t.Helper()
-				text := fmt.Sprintf("tenancy: keys\nkeys:\n  - {name: loud, key_sha256: %s, tenant: default, upstream_key: up}\n"+
-					"  - {name: quiet, key_sha256: %s, tenant: default, upstream_key: up, learn: \"off\"}\n"+
-					"learning: {opt_out_patterns: %s}\nreward: {close_after: 2s}\nadmin: {tokens: [t]}\n", sha256Hex("k-loud"), sha256Hex("k-quiet"), patterns)
+				text := fmt.Sprintf("tenancy: keys\nkeys:\n  - {name: learned, key_sha256: %s, tenant: default, upstream_key: up}\n"+
+					"  - {name: learn-off, key_sha256: %s, tenant: default, upstream_key: up, learn: \"off\"}\n"+
+					"learning: {opt_out_patterns: %s}\nreward: {close_after: 2s}\nadmin: {tokens: [t]}\n", sha256Hex("k-learned"), sha256Hex("k-learn-off"), patterns)
 				if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -80,10 +80,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				header = header.Clone()
 				header.Set("Precept-Session", "s")
 				header.Set("Precept-Run", "r")
-				code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, string(body))
-				if code != http.StatusOK {
-					t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
-				}
+				answer := p.Chat(t, header, string(body))
 				var completion struct{ Choices []struct{ Message any } }
 				if err := json.Unmarshal([]byte(answer), &completion); err != nil || len(completion.Choices) == 0 {
 					t.Fatalf("chat response %s: got error %v, want a choice", answer, err)
@@ -103,9 +100,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			})
 			for i, kind := range []string{"rejection", "correction"} {
 				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
-				if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", learnedKey, post); code != http.StatusAccepted {
-					t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
-				}
+				p.PostFeedback(t, learnedKey, post)
 			}
 			p.Eventually("a session sample", func() bool {
 				_, text := harness.Get(t, p.AdminURL+"/api/samples", "t")

@@ -27,19 +27,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	}
 	sendChat := func(p *harness.Process, name string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"fix the build script"}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Precept-Session", name)
-		res, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Fatalf("chat request in session %s: got status %s, want 200", name, res.Status)
-		}
+		p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"fix the build script"}]}`)
 	}
 	runPrecept := func(args ...string) string {
 		t.Helper()
@@ -53,9 +41,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	for i := range 30 {
 		name := fmt.Sprint("s", i)
 		sendChat(p, name)
-		if code, text := harness.Post(t, p.DataURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
-			t.Fatalf("feedback: got status %d, body %s, want 202", code, text)
-		}
+		p.PostFeedback(t, nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2))
 	}
 	p.Eventually("30 exported samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 30 })
 	before := reportWithoutTime(t, runPrecept("report", "--json"))

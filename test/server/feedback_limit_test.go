@@ -30,9 +30,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			p := harness.StartWithUpstream(t, dir, model.URL, flags...)
 			sendTurn := func(header http.Header) {
 				t.Helper()
-				if status, b := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", header, status, b)
-				}
+				p.Chat(t, header, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 			}
 			postFeedback := func(session, spacedIDs string, wantStatus int, wantText string) {
 				t.Helper()

@@ -153,9 +153,7 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	s := startWithFile(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
 	sendChat := func(address string) {
 		t.Helper()
-		if code, text := harness.Post(t, s.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
-			t.Fatalf("chat request: got status %d, body %s, want 200", code, text)
-		}
+		s.Chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`)
 	}
 	sendChat("before@example.com")
 	s.Eventually("the address before@example.com in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })

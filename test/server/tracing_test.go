@@ -40,7 +40,7 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)),
 		"--otel-endpoint", collector.URL, "--otel-headers", "Authorization: Bearer otel-key")...)
 	for range 3 {
-		harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m1","messages":[{"role":"user","content":"canary-words about the build script"}]}`)
+		p.Chat(t, nil, `{"model":"m1","messages":[{"role":"user","content":"canary-words about the build script"}]}`)
 	}
 	metrics := p.Metrics(t, "application/openmetrics-text")
 	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {

@@ -49,7 +49,7 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
-	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
+	p.Chat(t, http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
 	harness.Eventually(t, "the session's turn", func() bool {
 		out, _, code := harness.RunCommand(t, "", "watch", "..", "--once", "--data-dir", p.Dir)
 		return code == harness.ExitOK && strings.Contains(out, "find the dots")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -93,7 +92,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDirError string `json:"data_dir_error"`
 	}
-	// waitForAnswer calls prepare before each attempt: a full outbox soon has room again, so the test must refill it.
+	// waitForAnswer calls prepare before each attempt, because a full outbox soon has room again.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" from /readyz and doctor", func() bool {
@@ -104,7 +103,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			var d answer
 			out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
 			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitOK) {
-				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, and exit code 0 exactly if ok is true", code, out, err, stderr)
+				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, and exit code 0 only if ok is true", code, out, err, stderr)
 			}
 			wantCode := harness.ExitFailed
 			if want == "ok" {
@@ -121,17 +120,14 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	waitForAnswer(p, "ok", noop, storeFlags...)
 	server.Kill()
 	waitForAnswer(p, "ok, degraded: the store cannot be written", noop, storeFlags...)
-	post := func() {
+	sendLargeRequest := func() {
 		t.Helper()
-		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.RandomHex(100<<10))
-		if code, body := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, request); code != http.StatusOK {
-			t.Fatalf("chat request: got status %d, body %s, want 200", code, body)
-		}
+		p.Chat(t, nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.RandomHex(100<<10)))
 	}
 	for range 24 {
-		post()
+		sendLargeRequest()
 	}
-	waitForAnswer(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", post, storeFlags...)
+	waitForAnswer(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", sendLargeRequest, storeFlags...)
 	p.Stop()
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -139,9 +135,9 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = harness.Launch(t, filepath.Join(file, "data"), nil, "--upstream", model.URL+"/v1")
-	line := regexp.MustCompile(`data=(http://(\S+)) admin`)
-	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	found := line.FindStringSubmatch(p.Log.String())
+	readyLine := regexp.MustCompile(`data=(http://(\S+)) admin`)
+	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
+	found := readyLine.FindStringSubmatch(p.Log.String())
 	p.DataURL = found[1]
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
 	p.Stop()

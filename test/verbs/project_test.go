@@ -3,7 +3,6 @@ package verbs
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,9 +139,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	data := t.TempDir()
 	p := harness.Start(t, data, harness.AlwaysInject(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
-	if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
-	}
+	p.Chat(t, nil, body)
 	const openSessions, closeTime = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {
 		out := harness.MustRun(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
@@ -161,9 +158,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	data := t.TempDir()
 	p := harness.Start(t, data, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Which day is today?"}]}`
-	if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
-	}
+	p.Chat(t, nil, body)
 	stderr := ""
 	harness.Eventually(t, "the closed session in the report", func() (found bool) {
 		var out string

@@ -198,7 +198,7 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
-	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
+	p.Chat(t, http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
 	correction := filepath.Join(dir, "right.txt")
 	if err := os.WriteFile(correction, []byte("the right answer"), 0o600); err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (f *fixture) checkRefusal(t *testing.T, err error, code lesson.Code) {
 	}
 }
 
-// manualText returns a valid lesson as written by a person.
+// manualText returns the text of a valid, hand-written lesson.
 func manualText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {
