@@ -53,7 +53,10 @@ type failures struct {
 // line a minute. A step interrupted by a stop is not a failure, because the next start repeats it.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
-const logInterval = 10 * time.Second
+const (
+	logInterval    = 10 * time.Second
+	outageInterval = 15 * time.Second // shortest pause between the first lines about two outages
+)
 
 func (f *failures) reportEvery(step label.Step, interval time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
@@ -80,13 +83,15 @@ func (f *failures) reportEvery(step label.Step, interval time.Duration, err erro
 }
 
 func (f *failures) storeRecovered() {
-	f.log.Info("the store is available again; the outbox is being delivered")
-	f.logLimit.endLongPause(label.StepStore)
+	if f.logLimit.endOutage(label.StepStore) {
+		f.log.Info("the store is available again; the outbox is being delivered")
+	}
 }
 
 func (f *failures) outboxRecovered() {
-	f.log.Info("the outbox takes exchanges again")
-	f.logLimit.endLongPause(label.StepOutbox)
+	if f.logLimit.endOutage(label.StepOutbox) {
+		f.log.Info("the outbox takes exchanges again")
+	}
 }
 
 // reportPanic logs a panic without the value, because it may contain request content.
@@ -104,13 +109,14 @@ func (f *failures) reportPanic(step label.Step, value any) {
 
 // limiter permits one log line per step and interval.
 type limiter struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	last map[label.Step]time.Time
+	now      func() time.Time
+	mu       sync.Mutex
+	last     map[label.Step]time.Time
+	isFaulty map[label.Step]bool // a line was permitted since the last endOutage call
 }
 
 func newLimiter(now func() time.Time) *limiter {
-	return &limiter{now: now, last: map[label.Step]time.Time{}}
+	return &limiter{now: now, last: map[label.Step]time.Time{}, isFaulty: map[label.Step]bool{}}
 }
 
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
@@ -123,13 +129,18 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	if now.Sub(l.last[step]) < interval {
 		return false
 	}
-	l.last[step] = now
+	l.last[step], l.isFaulty[step] = now, true
 	return true
 }
 
-// endLongPause shortens a step's pause after a recovery, so a new failure is logged soon.
-func (l *limiter) endLongPause(step label.Step) {
+// endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that a further outage is logged
+// soon. It reports whether the log has a line about the outage: an alternating store would fill the log.
+func (l *limiter) endOutage(step label.Step) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last[step] = l.last[step].Add(logInterval - time.Minute)
+	if !l.isFaulty[step] {
+		return false
+	}
+	l.last[step], l.isFaulty[step] = l.last[step].Add(outageInterval-time.Minute), false
+	return true
 }

@@ -62,7 +62,7 @@ func TestFailureLogIsRateLimited(t *testing.T) {
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.report("write", unavailable) // after a recovery, the next line needs logInterval instead of a minute
+		f.report("write", unavailable) // after a recovery, the next line needs outageInterval instead of a minute
 		time.Sleep(logInterval)
 		f.report("write", unavailable)
 		f.report("write", unavailable)
@@ -83,6 +83,23 @@ func TestFailureLogIsRateLimited(t *testing.T) {
 		}
 		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "lookup": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
 			t.Errorf("precept_fail_open_total by step: got %v, want %v", counted, want)
+		}
+	})
+}
+
+func TestAlternatingStoreDoesNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var output bytes.Buffer
+		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(prometheus.NewRegistry()), logLimit: newLimiter(time.Now)}
+		for range 60 { // the loop takes a minute
+			f.report("write", session.ErrUnavailable)
+			time.Sleep(500 * time.Millisecond)
+			f.storeRecovered()
+			time.Sleep(500 * time.Millisecond)
+		}
+		outages, recoveries := strings.Count(output.String(), "exchanges wait in the outbox"), strings.Count(output.String(), "available again")
+		if outages != 4 || recoveries != 4 {
+			t.Errorf("got %d log lines about an outage and %d about a recovery in a minute, want 4 and 4:\n%s", outages, recoveries, output.String())
 		}
 	})
 }
