@@ -25,6 +25,8 @@ func (s *Store) withRemedy(err error) error {
 		if remedy := s.tlsParams.portRemedy(err); remedy != "" {
 			return fmt.Errorf("%w; %s", err, remedy)
 		}
+	case errors.Is(err, ErrDown) && isClosedConnection(err):
+		return fmt.Errorf("%w; Redis has closed the connection: if Redis runs, it may have reached maxclients", err)
 	}
 	return err
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,6 +98,17 @@ func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 		err := classifyReply(errors.New(text), text)
 		if !errors.Is(err, ErrAuth) || errors.Is(err, session.ErrInvalid) {
 			t.Errorf("classifyReply(%q): err = %v, want ErrAuth and not session.ErrInvalid", text, err)
+		}
+	}
+}
+
+// A Redis at maxclients closes a new connection before precept has the reason.
+func TestClosedConnectionErrorNamesMaxclients(t *testing.T) {
+	s := &Store{}
+	s.hasConnected.Store(true)
+	for _, cause := range []error{io.EOF, syscall.EPIPE} {
+		if err := s.withRemedy(fmt.Errorf("%w: %w", ErrDown, cause)); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "maxclients") {
+			t.Errorf("withRemedy(ErrDown with %v): err = %v, want ErrDown with the text maxclients", cause, err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,29 @@ func TestEmptiedStoreGetsKeysAgainWithinSeconds(t *testing.T) {
 		}
 		if store["salt"] != "old salt" || store["tenant-secret"] != "old secret" {
 			t.Errorf("stored keys 3 seconds after the loss: got %v, want the old salt and the old secret", store)
+		}
+	})
+}
+
+func TestChangedEvictionPolicyIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var output bytes.Buffer
+		policy := ""
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- warnEviction(func(context.Context) string { return policy }, slog.New(slog.NewTextHandler(&output, nil)))(ctx)
+		}()
+		synctest.Wait()
+		policy = "allkeys-lru"
+		time.Sleep(5 * evictionInterval)
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(output.String(), "maxmemory_policy=allkeys-lru"); n != 1 {
+			t.Errorf("got %d warnings about the eviction policy, want 1:\n%s", n, output.String())
 		}
 	})
 }

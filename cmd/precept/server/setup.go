@@ -224,6 +224,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	s.addWorker("lesson commands", s.proxy.ExecuteCommands)
 	if keys.isFleet {
 		s.addWorker("fleet keys", keys.follow(s.proxy, log))
+		s.addWorker("eviction policy", warnEviction(func(ctx context.Context) string { return EvictionPolicy(ctx, opened.backend) }, log))
 	}
 
 	// Show successes and failures in the lesson directory's index.

@@ -228,10 +228,31 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
-	if policy := EvictionPolicy(ctx, db); policy != "" {
-		f.log.Warn("Redis deletes keys, such as sessions and counters, when memory is full; set maxmemory-policy noeviction in Redis", "maxmemory_policy", policy)
-	}
 	return o, nil
+}
+
+// evictionInterval is the pause between two reads of Redis' eviction policy, which can change while Redis runs.
+const evictionInterval = time.Minute
+
+// warnEviction returns a worker that logs a warning when Redis begins to delete keys in a full memory. policy is
+// EvictionPolicy.
+func warnEviction(policy func(ctx context.Context) string, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		reported := ""
+		for {
+			if p := policy(ctx); p != reported {
+				reported = p
+				if p != "" {
+					log.Warn("Redis deletes keys, such as sessions and counters, when memory is full; set maxmemory-policy noeviction in Redis", "maxmemory_policy", p)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(evictionInterval):
+			}
+		}
+	}
 }
 
 // EvictionPolicy returns the policy by which a full Redis deletes keys, or "" if none are deleted.
