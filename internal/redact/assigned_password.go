@@ -47,12 +47,12 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *valueContext) hit {
 	return h
 }
 
-// isFlag reports whether the name at start belongs to a flag: --password=, --set auth.password=.
+// isFlag reports whether the name at start belongs to a flag: --password=, --set auth.password=, -o user=x,password=.
 func (m *matcher) isFlag(start int) bool {
 	const maxLen = 40
-	word := m.text[m.runStart(start, maxLen, wordByte):start]
-	if len(word) > 0 {
-		return bytes.HasPrefix(word, []byte("--"))
+	from := m.runStart(start, maxLen, wordByte)
+	if word := m.text[from:start]; len(word) > 0 {
+		return bytes.HasPrefix(word, []byte("--")) || bytes.HasSuffix(word, []byte(",")) && startsWith(m.text, from-len("-o "), "-o ")
 	}
 	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }

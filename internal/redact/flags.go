@@ -1,6 +1,10 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // shortFlag is a program with a one-letter password flag: -p PASSWORD (allowsSeparate) or -pPASSWORD (allowsAttached).
 type shortFlag struct {
@@ -35,17 +39,39 @@ var shortFlags = []shortFlag{
 	{"gh secret set", 'b', true, false},
 	{"redis-cli", 'a', true, false},
 	{"valkey-cli", 'a', true, false},
+	{"ipmitool", 'P', true, false},
+	{"isql", 'P', true, true},
+	{"snmp", 'A', true, true},
+	{"snmp", 'X', true, true},
+	{"openssl passwd", '1', true, false},
+	{"openssl passwd", '5', true, false},
+	{"openssl passwd", '6', true, false},
 }
+
+// passwordReaders are programs that read a password from standard input: from a pipe or after <<<.
+//
+//nolint:gochecknoglobals // read only
+var passwordReaders = []string{"chpasswd", "sudo -S", "docker login", "podman login", "helm registry login", "passwd --stdin", "vncpasswd", "kinit", "cryptsetup", "smbpasswd"}
 
 // passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags lists
 // for a program in the same command.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '
-	before := m.command(i)
+	if letter == 'U' {
+		if command := m.command(i); bytes.Contains(command, []byte("smbclient ")) || bytes.Contains(command, []byte("rpcclient ")) {
+			return m.passwordAfter(skipMarks(m.text, p), '%')
+		}
+		return hit{}
+	}
 	for _, f := range shortFlags {
-		if f.letter != letter || attached && !f.allowsAttached || !attached && !f.allowsSeparate || !bytes.Contains(before, []byte(f.program)) {
+		if f.letter != letter || attached && !f.allowsAttached || !attached && !f.allowsSeparate || !bytes.Contains(m.command(i), []byte(f.program)) {
 			continue
+		}
+		if value := skipMarks(m.text, p); isQuote(byteAt(m.text, value)) {
+			if h := m.phrase(value+1, minPhrase); h.kind != noKind {
+				return h
+			}
 		}
 		return m.value(skipMarks(m.text, p), passwordClass, valueContext{allowDots: true})
 	}
@@ -98,25 +124,106 @@ func (m *matcher) secureString(i int) hit {
 // command returns the text of the shell command before i.
 func (m *matcher) command(i int) []byte {
 	const maxDistance = 96
-	before := m.text[max(m.lastEnd, i-maxDistance):i]
+	before := m.text[max(0, i-maxDistance):i]
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// pipedPassword matches the text that echo pipes into a password-reading program. chpasswd reads the user name first.
+// inputPassword matches a password on a program's standard input, with the | or the last < at i.
+func (m *matcher) inputPassword(i int) hit {
+	if m.text[i] == '|' {
+		return m.pipedPassword(i)
+	}
+	return m.hereString(i)
+}
+
+// slash matches a user name and a password around the slash at i, or the password after a Windows option.
+func (m *matcher) slash(i int) hit {
+	if byteAt(m.text, i+1) == ' ' {
+		return m.loginPair(i)
+	}
+	return m.windowsPassword(i)
+}
+
+// pipedPassword matches the text that echo pipes into a program in passwordReaders. chpasswd reads the user name first.
 func (m *matcher) pipedPassword(i int) hit {
-	users := startsWith(m.text, i, "| chpasswd") || startsWith(m.text, i, "| sudo chpasswd")
-	if !users && !startsWith(m.text, i, "| sudo -S") && !startsWith(m.text, i, "| docker login") && !startsWith(m.text, i, "| podman login") {
+	reader := i + len("| ")
+	if startsWith(m.text, reader, "sudo ") && !startsWith(m.text, reader, "sudo -S") {
+		reader += len("sudo ")
+	}
+	if !slices.ContainsFunc(passwordReaders, func(name string) bool { return startsWith(m.text, reader, name) }) {
 		return hit{}
 	}
 	line := m.command(i)
 	echo := bytes.LastIndex(line, []byte("echo "))
-	if echo < 0 {
+	p := i - len(line) + echo + len("echo ")
+	if startsWith(m.text, p, "-n ") {
+		p += len("-n ")
+	}
+	if echo < 0 || p < m.lastEnd {
 		return hit{}
 	}
-	p := i - len(line) + echo + len("echo ")
-	if users {
+	if startsWith(m.text, reader, "chpasswd") {
 		end := p + len(bytes.TrimRight(m.text[p:i], quotesAndBlanks))
 		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, valueContext{literal: true, allowDots: true})
 	}
 	return m.value(p, passwordClass, valueContext{literal: true, allowDots: true})
+}
+
+// hereString matches the text after <<< and a program in passwordReaders. The last < is at i.
+func (m *matcher) hereString(i int) hit {
+	if !startsWith(m.text, i-len("<<"), "<<<") {
+		return hit{}
+	}
+	command := m.command(i - len("<<"))
+	if !slices.ContainsFunc(passwordReaders, func(name string) bool { return bytes.Contains(command, []byte(name)) }) {
+		return hit{}
+	}
+	value := skipMarks(m.text, i+1)
+	if bytes.Contains(command, []byte("chpasswd")) {
+		value += bytes.IndexByte(m.text[value:runEnd(m.text, value, maxValue, wordByte)], ':') + 1
+	}
+	return m.value(value, passwordClass, valueContext{literal: true, allowDots: true})
+}
+
+// windowsPassword matches the password in a Windows command: schtasks /rp PASSWORD, net use /user:NAME PASSWORD, net
+// user NAME PASSWORD /add, xfreerdp /p:PASSWORD. The slash is at i.
+func (m *matcher) windowsPassword(i int) hit {
+	s, after := m.text, i+1
+	has := func(program string) bool { return bytes.Contains(bytes.ToLower(m.command(i)), []byte(program)) }
+	switch {
+	case startsFold(s, after, "rp ") && has("schtasks"):
+		return m.value(skipMarks(s, after+len("rp ")), passwordClass, valueContext{allowDots: true})
+	case startsFold(s, after, "p:") && has("freerdp"):
+		return m.value(skipMarks(s, after+len("p:")), passwordClass, valueContext{allowDots: true})
+	case startsFold(s, after, "user:") && has("net use "):
+		name := runEnd(s, after, maxValue, wordByte)
+		if byteAt(s, name) == ' ' && byteAt(s, name+1) != '/' {
+			return m.value(skipMarks(s, name), passwordClass, valueContext{allowDots: true})
+		}
+	case (startsFold(s, after, "add") || startsFold(s, after, "active") || startsFold(s, after, "expires") || startsFold(s, after, "domain")) && has("net user "):
+		command := bytes.ToLower(m.command(i))
+		start := i - len(command) + bytes.Index(command, []byte("net user ")) + len("net user ")
+		name := runEnd(s, start, maxValue, wordByte)
+		if value := skipMarks(s, name); value < i && value >= m.lastEnd && s[value] != '/' {
+			return m.value(value, passwordClass, valueContext{allowDots: true})
+		}
+	}
+	return hit{}
+}
+
+// accountPassword matches the password in rabbitmqctl add_user NAME PASSWORD, rabbitmqctl change_password NAME PASSWORD
+// and wpa_passphrase SSID PASSWORD. The underscore is at i.
+func (m *matcher) accountPassword(i int) hit {
+	for _, verb := range []string{"add_user ", "change_password ", "wpa_passphrase "} {
+		start := i - strings.IndexByte(verb, '_')
+		if !startsWith(m.text, start, verb) || verb[0] != 'w' && !bytes.Contains(m.command(i), []byte("rabbitmqctl ")) {
+			continue
+		}
+		name := runEnd(m.text, start+len(verb), maxValue, wordByte)
+		if byteAt(m.text, name) != ' ' {
+			return hit{}
+		}
+		return m.value(skipMarks(m.text, name), passwordClass, valueContext{literal: true, allowDots: true})
+	}
+	return hit{}
 }

@@ -117,7 +117,7 @@ var nameEndings = func() (t endings) {
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token =jeton apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "=gitlabsession tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed consumerkey bearertoken oauthbearer oauth2bearer githubpat gitlabpat azurepat adopat"},
+		{secretClass, "=gitlabsession =jsessionid =phpsessid =aspnetsessionid tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed consumerkey bearertoken oauthbearer oauth2bearer githubpat gitlabpat azurepat adopat"},
 		{seedClass, "mnemonic seedphrase recoveryphrase secretphrase mnemonicphrase seedwords recoverywords =seed"},
 		{bareKeyClass, "=key"},
 		{keyNameClass, "key salt =encrypt"},

@@ -52,7 +52,7 @@ func (m *matcher) afterName(start, end int) int {
 	if byteAt(s, end) == ' ' && isStrongWord(s, p) {
 		return p
 	}
-	for _, link := range [...]string{" to ", " was ", " war "} { // was changed to Hunter2!
+	for _, link := range [...]string{" to ", " was ", " war ", " now "} { // was changed to Hunter2!
 		if to := bytes.Index(rest, []byte(link)); to >= 0 && isStrongWord(s, end+to+len(link)) {
 			return end + to + len(link)
 		}

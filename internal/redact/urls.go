@@ -86,7 +86,25 @@ func (m *matcher) userFlag(i int) hit {
 	if byteAt(m.text, p) == ' ' {
 		p++
 	}
-	return m.userPassword(p)
+	if h := m.userPassword(p); h.kind != noKind {
+		return h
+	}
+	if h := m.passwordAfter(p, ','); h.kind != noKind && bytes.Contains(m.command(i), []byte("lftp ")) {
+		return h
+	}
+	return hit{}
+}
+
+// passwordAfter matches the password after a separator in the word at p: user,password or user%password.
+func (m *matcher) passwordAfter(p int, separator byte) hit {
+	if isQuote(byteAt(m.text, p)) {
+		p++
+	}
+	at := bytes.IndexByte(m.text[p:runEnd(m.text, p, maxValue, wordByte)], separator)
+	if at < 1 {
+		return hit{}
+	}
+	return m.value(p+at+1, passwordClass, valueContext{literal: true, allowDots: true})
 }
 
 // userPassword matches the password in user:password at p. curl accepts an empty user, and the shell accepts quotes
