@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -187,6 +189,46 @@ func TestStopDuringStreamReturnsErrStreamsCut(t *testing.T) {
 	}
 	if _, err := io.ReadAll(stream); err == nil {
 		t.Error("client: got a complete stream, want a read error")
+	}
+}
+
+// net/http does not know WebSockets at a stop.
+func TestStopWaitsForWebSockets(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(c, rw)
+		_ = c.Close()
+	}))
+	defer model.Close()
+	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	client, err := net.Dial("tcp", strings.TrimPrefix(s.dataURL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	_ = client.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(client, "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v, %v, want status 101", res, err)
+	}
+	_ = res.Body.Close()
+	_, _ = io.WriteString(client, "ping")
+	if _, err := io.ReadFull(client, make([]byte, len("ping"))); err != nil {
+		t.Fatalf("got %v, want the ping back", err)
+	}
+	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
+		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
+	}
+	if _, err := io.ReadAll(client); err != nil {
+		t.Errorf("client: got %v, want the end of the connection", err)
 	}
 }
 

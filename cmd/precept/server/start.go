@@ -72,9 +72,12 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	handler := welcome(localURL(dataListener.Addr()), s.dashboardURL(localURL(adminListener.Addr())), agents)
 	dataServer := s.httpServer(limited.CloseWhenFull(s.countRequests(handler)))
 	dataServer.ConnState = limited.TrackState
+	requestCtx, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelRequests()
+	dataServer.BaseContext = func(net.Listener) context.Context { return requestCtx }
 	cut := false
 	s.onStop("data server", func() error {
-		cut = s.drain(ctx, dataServer, stop)
+		cut = s.drain(ctx, dataServer, cancelRequests, stop)
 		return nil
 	})
 	wg.Go(func() { failed <- serveOn(dataServer, limited) })

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"time"
 )
 
 type cleanup struct {
@@ -51,8 +50,8 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 // load balancers see the 503 from /readyz before connections are refused. Open streams then get limits.drain_timeout.
 //
 // A second signal ends both waits. cut reports whether requests were still in progress when drain closed their
-// connections.
-func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan os.Signal) (cut bool) {
+// connections. cancelRequests closes WebSockets, which dataServer no longer knows.
+func (s *Server) drain(ctx context.Context, dataServer *http.Server, cancelRequests func(), stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waitCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
 	var signalWait sync.WaitGroup
@@ -68,28 +67,33 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan
 	}
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
-	if dataServer.Shutdown(drainCtx) != nil {
+	if dataServer.Shutdown(drainCtx) != nil || !s.waitInFlight(drainCtx) {
 		cut = s.requests.current.Load() > 0 // a connection without a request is no stream
-		_ = dataServer.Close()              // Shutdown has already failed
+		_ = dataServer.Close()
+		cancelRequests()
 	}
 	stopWaiting()
 	signalWait.Wait()
-	s.waitInFlight()
+	cutCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CutWait)
+	defer cancel()
+	if !s.waitInFlight(cutCtx) {
+		s.log.Warn("handlers did not end in time; the exchanges in progress are lost")
+	}
 	return cut
 }
 
-// waitInFlight waits up to CutWait for handlers, because they record exchanges before they return.
-func (s *Server) waitInFlight() {
+// waitInFlight waits for handlers, because they record exchanges before they return. It returns false if ctx ends
+// before.
+func (s *Server) waitInFlight(ctx context.Context) bool {
 	ended := make(chan struct{})
 	go func() {
 		s.requests.group.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(CutWait)
-	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C:
-		s.log.Warn("handlers did not end in time; the exchanges in progress are lost")
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
