@@ -23,14 +23,14 @@ func TestCommandsFindRunningServer(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("run file: got %v, error %v, want mode 0600", info, err)
 	}
-	code, out, stderr := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
+	out, stderr, code := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
 	if code != 0 || strings.TrimSpace(out) != p.DataURL {
 		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.DataURL, stderr)
 	}
-	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.DataURL) {
+	if out, stderr, code = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.DataURL) {
 		t.Errorf("doctor in a project folder: got exit code %d, want 0 and server %s\n%s%s", code, p.DataURL, out, stderr)
 	}
-	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.AdminURL+"/login?token=") {
+	if out, stderr, code = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.AdminURL+"/login?token=") {
 		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.AdminURL, stderr)
 	}
 	p.Stop()
@@ -67,7 +67,7 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 	if err := json.NewDecoder(out).Decode(&run); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
+	stdout, stderr, code := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
 	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (your running server's;") {
 		t.Errorf("lessons new: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
@@ -75,14 +75,14 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 		t.Errorf("new lesson in the server's directory: %v", err)
 	}
 	for _, args := range [][]string{{"list"}, {"show", "ask-first"}, {"list", "--config", config}} {
-		if code, stdout, stderr = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
+		if stdout, stderr, code = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
 			t.Errorf("lessons %v: got exit code %d, want 0 and ask-first\n%s%s", args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.DataURL {
+	if stdout, stderr, code = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.DataURL {
 		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.DataURL, stderr)
 	}
-	if code, stdout, stderr = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
+	if stdout, stderr, code = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
 		t.Errorf("check --config in another folder: got exit code %d, want 0 and a note that ./bank does not exist there\n%s%s", code, stdout, stderr)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
@@ -94,7 +94,7 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(project, "lessons", "x.md"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr = runIn(t, project, env, "lessons", "list"); code != 0 || !strings.Contains(stderr, "your running server uses the lessons in "+lessons) {
+	if stdout, stderr, code = runIn(t, project, env, "lessons", "list"); code != 0 || !strings.Contains(stderr, "your running server uses the lessons in "+lessons) {
 		t.Errorf("lessons list in a folder with lessons: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -116,7 +116,7 @@ func TestRunIgnoresDeadServersRunFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(stale), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
+	_, stderr, code := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
 	if code != 0 || !strings.Contains(stderr, "no running server; this command starts one: upstream http://127.0.0.1:9/v1") {
 		t.Errorf("run: got exit code %d, want 0 and \"this command starts one\"\n%s", code, stderr)
 	}
@@ -146,7 +146,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 		text := strings.Join(strings.Fields(out), " ")
 		return strings.Contains(text, openSessions) && strings.Contains(text, closeTime)
 	})
-	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
+	out, stderr, code := runIn(t, data, nil, "export", "--data-dir", data)
 	if code != 0 || out != "" || !strings.Contains(stderr, openSessions) || !strings.Contains(stderr, closeTime+" The export has no samples from open sessions.") {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}

@@ -9,26 +9,25 @@ import (
 	"precept/test/harness"
 )
 
-func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
+func runReport(t *testing.T, dir, token string) (out, stderr string, code int) {
 	t.Helper()
 	t.Setenv("PRECEPT_ADMIN_TOKEN", token)
-	out, stderr, code = harness.RunCommand(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
-	return code, out, stderr
+	return harness.RunCommand(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
 }
 
 // With a wrong token, the command must not read the store instead. The stored numbers can be older than the server's.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
-	if code, _, stderr := runReport(t, dir, "right-token-0123456789"); code != harness.ExitOK {
+	if _, stderr, code := runReport(t, dir, "right-token-0123456789"); code != harness.ExitOK {
 		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
-	code, out, stderr := runReport(t, dir, "wrong-token-0123456789")
+	out, stderr, code := runReport(t, dir, "wrong-token-0123456789")
 	if code != harness.ExitFailed || out != "" || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(stderr, p.AdminURL) {
 		t.Errorf("report with a wrong token: got exit code %d, output %q, standard error %q, want %d, no output, and an error with PRECEPT_ADMIN_TOKEN and %s",
 			code, out, stderr, harness.ExitFailed, p.AdminURL)
 	}
-	code, out, stderr = runReport(t, dir, "")
+	out, stderr, code = runReport(t, dir, "")
 	if code != harness.ExitOK || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
 		t.Errorf("report without a token: got exit code %d, output %q, standard error %q, want 0, a report, and a note with \"read from the store\" and PRECEPT_ADMIN_TOKEN",
 			code, out, stderr)
@@ -37,13 +36,13 @@ func TestReportRefusesAWrongToken(t *testing.T) {
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve after an interrupt: got exit code %d, want 0", code)
 	}
-	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
+	if _, stderr, code := runReport(t, dir, ""); code != harness.ExitOK {
 		t.Errorf("report without a server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, AdminURL: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
+	if _, stderr, code := runReport(t, dir, ""); code != harness.ExitOK {
 		t.Errorf("report with a crashed server's run.json: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

@@ -40,7 +40,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, stderr string) {
+// runIn runs a precept command in dir, with more environment variables.
+func runIn(t *testing.T, dir string, env []string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	var o, e bytes.Buffer
@@ -50,7 +51,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	if cmd.ProcessState == nil {
 		t.Fatalf("start precept: %v", err)
 	}
-	return cmd.ProcessState.ExitCode(), o.String(), e.String()
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
 // The flag --record adds the verifier's failure to AGENT.md.
@@ -70,7 +71,7 @@ func TestRunRatesAgentSession(t *testing.T) {
 				harness.Start(t, dataDir, append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
 			}
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
-			code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please", "AGENT_FAILS=1"}, append(args, agentArgs...)...)
+			out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please", "AGENT_FAILS=1"}, append(args, agentArgs...)...)
 			if code != 7 {
 				t.Fatalf("precept run: got exit code %d, want the agent's exit code 7\n%s%s", code, out, stderr)
 			}
@@ -109,18 +110,18 @@ func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	flags := append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")
 	harness.Start(t, dataDir, flags...)
 	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestAgent$")
-	code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, args...)
+	out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
 		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
 	}
 	checkVerdict(t, dir, dataDir)
-	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
+	out, _, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
 		t.Errorf("export --format experiment = %s, want at least one line, and the run ci-7 in each line", out)
 	}
 	// The verdict reaches the samples later than the exported experiment.
 	harness.Eventually(t, "the verdict in all samples", func() bool {
-		_, out, _ = runIn(t, dir, nil, "export", "--data-dir", dataDir)
+		out, _, _ = runIn(t, dir, nil, "export", "--data-dir", dataDir)
 		n := strings.Count(out, "\n")
 		return n > 0 && strings.Count(out, `"run":"ci-7"`) == n && strings.Count(out, `"quality_label":"poor"`) == n
 	})
@@ -136,13 +137,13 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"--run", "--session"} {
-		code, out, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
+		out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
 			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestAgent$")
 		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
 			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failed agent and no rating", name, code, out, stderr)
 		}
 	}
-	_, _, stderr := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestAgent$")
+	_, stderr, _ := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestAgent$")
 	if strings.Contains(stderr, "sent no request") {
 		t.Errorf("precept run with an agent that sent a request: standard error %q, want no note about a missing request", stderr)
 	}
@@ -152,7 +153,7 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
 	harness.Eventually(t, "a closed session or run with the verifier's verdict", func() bool {
-		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
+		out, _, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 		for line := range strings.Lines(out) {
 			var row struct {
 				Outcome *float64
@@ -225,16 +226,16 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 		{"--session a --correct @" + filepath.Join(dir, "nowhere"), 1, ""},
 		{"--session a --approve --source robot", 1, ""},
 	} {
-		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(tc.args)...)...)
+		out, stderr, code := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(tc.args)...)...)
 		if code != tc.code || !strings.Contains(out, tc.out) || code != 0 && stderr == "" {
 			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message if the command fails", tc.args, code, out, stderr, tc.code, tc.out)
 		}
 	}
-	code, _, stderr := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
+	_, stderr, code := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
 	if code != 1 || !strings.Contains(stderr, "precept serve") {
 		t.Errorf(`feedback without a server: got exit code %d, standard error %q, want 1 and "precept serve"`, code, stderr)
 	}
-	code, _, stderr = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.DataURL, "--approve")
+	_, stderr, code = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.DataURL, "--approve")
 	if code != 0 {
 		t.Errorf("feedback with PRECEPT_SESSION: got exit code %d, standard error %q, want 0", code, stderr)
 	}
