@@ -22,8 +22,7 @@ func (s *Store) Account() (a Account, ok bool) {
 	return s.deliverer.handoff.outbox.Account(), true
 }
 
-// ReadAccount reads the account from an outbox file without changing the file. If a precept process has the file open
-// (running), turns in progress count as stored in the outbox.
+// ReadAccount is like outbox.ReadAccount. If only an earlier release's spool exists, it returns an error.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if old, _ := filepath.Glob(filepath.Join(filepath.Dir(path), oldSpoolDir, "*.spool")); len(old) > 0 {

@@ -31,7 +31,7 @@ type (
 )
 
 // Archive is the store's read side: session and sample lists, searches, and transcripts. It hides stored sessions and
-// turns that newer opt-out rules (for agents, tenants and file paths) forbid to store.
+// turns that newer opt-out rules (for agents, tenants and file paths) forbid.
 type Archive struct {
 	now       func() time.Time
 	backend   archiveBackend

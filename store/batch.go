@@ -76,8 +76,8 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	return int64(before - len(b.signals))
 }
 
-// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay in the batch, so that the
-// account counts them. The writer does not store them, because the session has a tombstone.
+// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay in the batch for the account,
+// but the writer does not store them, because the session has a tombstone.
 func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })
@@ -97,8 +97,8 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 }
 
-// merge appends a later batch's rows, echo keys, exchanges and signals to b. The other lists and counts are needed only
-// when appending to the outbox.
+// merge appends a later batch's rows, echo keys, exchanges and signals to b. The other fields are needed only when
+// appending to the outbox.
 func (b *batch) merge(later *batch) {
 	b.rows = append(b.rows, later.rows...)
 	b.echoes = append(b.echoes, later.echoes...)
@@ -108,7 +108,6 @@ func (b *batch) merge(later *batch) {
 	b.lastSequence, b.flushNumber = later.lastSequence, later.flushNumber
 }
 
-// newestRows returns each session's last row.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
@@ -141,8 +140,8 @@ type sessionParts struct {
 }
 
 // encodeRows encodes the batch as one outbox row per session. The documents are slices of grown, which is buf or a
-// larger buffer. guarded runs f, and returns false if f panics; encodeRows drops and counts exchanges that panic while
-// encoding.
+// larger buffer. guarded runs f, and returns false if f panics; exchanges that panic while encoding are dropped and
+// counted.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -200,7 +199,6 @@ const (
 	partSignal   = 'S' // feedback.Entry in JSON
 )
 
-// appendDocument encodes one session's parts of the batch.
 func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
@@ -229,8 +227,8 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// addRow decodes an outbox row into the batch. If the row does not decode, addRow counts the exchanges in damagedCount,
-// or the stub in undecodableStubCount.
+// addRow decodes an outbox row into the batch. If the row does not decode, it is counted in damagedCount or
+// undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
@@ -261,7 +259,6 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 
 var errInvalidDocument = errors.New("a document in the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
-// decodeDocument adds the parts in an outbox row's document to the batch.
 func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
 		kind, data := d[0], []byte(nil)
@@ -328,7 +325,6 @@ func cutBytes(b []byte) (data, rest []byte, err error) {
 	return b[w : w+int(n)], b[w+int(n):], nil
 }
 
-// appendTime appends Unix microseconds in 8 bytes.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }

@@ -188,7 +188,6 @@ func (l *SessionList) widenRange(started time.Time) {
 	}
 }
 
-// sessionNamed returns a list with the named session, or an empty list if the session is unknown or hidden.
 func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes limits the echo keys held while the backend is unavailable (see changeQueue). Keys beyond the limit are
-// dropped, and feedback with these keys finds no session.
+// maxEchoes limits the echo keys held while the backend is unavailable (see changeQueue). Feedback with keys beyond the
+// limit finds no session.
 const maxEchoes = 200_000
 
 // delayedPause is the pause between two writes of rows in which only counts or times changed.
@@ -102,7 +102,7 @@ func (q *changeQueue) heldKeys(request string) []session.Echo {
 }
 
 // drain removes and returns the changes for a flush. The delayed sessions are included if delayedPause has passed, or
-// if all is set. Keys stay in undelivered. flush is the number of the new flush, and delivered the number of the newest
+// if all is set. Keys stay in undelivered. flush is the new flush's number, and delivered the number of the newest
 // flush in the backend.
 func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	q.mu.Lock()
@@ -141,7 +141,6 @@ func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
-// findAll returns all sessions with an undelivered key, newest first.
 func (q *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -204,7 +203,6 @@ func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
 	}
 }
 
-// undeliveredKeys holds the keys from flushes that are not in the backend yet.
 type undeliveredKeys struct {
 	flushes []flushKeys
 	count   int

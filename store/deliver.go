@@ -57,7 +57,7 @@ type deliverer struct {
 	deliveryMu sync.Mutex
 
 	undelivered         batch // rows from the handoff
-	err                 error // error from the last delivery
+	err                 error
 	readReductions      int   // how often readBytes is divided by 4
 	timelyDeliveries    int   // since the last change of readReductions
 	deliveredOutOfOrder int64 // last row read by deliverOtherTenants; catchUp delivers these rows again in order
@@ -248,7 +248,7 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 }
 
 // makeRoom frees memory after a failed delivery. With an outbox, rows leave memory if they are too large or took too
-// long to deliver. Without an outbox, makeRoom drops each session's older rows and the oldest echo keys.
+// long to deliver. Without one, makeRoom drops each session's older rows and the oldest echo keys.
 func (s *deliverer) makeRoom(err error) {
 	if s.handoff.outbox == nil {
 		s.undelivered.rows = newestRows(s.undelivered.rows)
@@ -262,8 +262,7 @@ func (s *deliverer) makeRoom(err error) {
 	}
 }
 
-// maxRead returns how many bytes to read back for one delivery. The limit shrinks after slow deliveries, because the
-// same batch would take too long again.
+// maxRead returns how many bytes to read back for one delivery. The limit shrinks after slow deliveries.
 func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
 // adjustMaxRead divides maxRead by 4 after a timeout, and multiplies it by 4 after growAfter timely deliveries.
@@ -309,7 +308,6 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countDelivered counts a delivered batch, and returns the number of unstored exchanges by reason.
 func (s *deliverer) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damagedCount > 0 {

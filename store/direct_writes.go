@@ -11,8 +11,8 @@ import (
 const maxDirectBytes = 4 << 20
 
 // directWrites keeps the newest writes that a shared backend has accepted, and that are not in the outbox: posted
-// feedback, deletions and opt-out marks. If the backend loses acknowledged data, these writes are repeated, as the
-// outbox repeats rows. A nil directWrites, for a backend that this process owns, keeps nothing.
+// feedback, deletions and opt-out marks. They are repeated if the backend loses acknowledged data. A nil directWrites,
+// for a backend that this process owns, keeps nothing.
 type directWrites struct {
 	now func() time.Time
 
@@ -43,7 +43,6 @@ func (d *directWrites) add(tenant string, bytes int, repeat func(ctx context.Con
 	}
 }
 
-// drop drops the writes for which match returns true.
 func (d *directWrites) drop(match func(w *directWrite) bool) {
 	if d == nil {
 		return

@@ -1,5 +1,5 @@
 // Package store holds the sessions of a running precept in memory, and stores exchanges (a request and the reply) and
-// feedback. Package learn reads this data, and computes rewards, counters and samples.
+// feedback. Package learn computes rewards, counters and samples from this data.
 //
 // On the request path, Acquire looks for a session in memory, then in the backend, within Options.LookupTimeout.
 // BeginTurn, Offer and Release never block.
@@ -10,8 +10,7 @@
 //
 // An echo key is a hash of an id or text, by which feedback and later requests find a session. A unit is a run or a
 // parent session; its sessions share a reward and the random lesson assignment. Posted feedback on an unknown session
-// is parked in the backend. The account counts the exchanges since the data directory was first used: waiting, stored,
-// incomplete and dropped ones.
+// is parked in the backend. The account counts exchanges by result since the data directory was first used.
 //
 // store/sqlite is the backend for one process, store/redis the backend for several replicas, and store/storetest the
 // test suite for both.

@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one message in an exchange. The request's messages come first, in the order in which the model read them,
-// then the reply's.
+// Entry is one message in an exchange: the request's messages, in the order in which the model read them, then the
+// reply's.
 type Entry struct {
 	Kind       string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
 	Text       string   `json:"text,omitempty"`    // text, or a call's arguments
@@ -70,9 +70,8 @@ func messageEntry(x *sample.Message) Entry {
 	return e
 }
 
-// withInsertions returns a request's entries, with inserted blocks and withheld lessons. A block or a withheld lesson
-// is placed where the model read it, or would have read it: before the user's text, before a tool result, or after the
-// system prompt.
+// withInsertions returns a request's entries, with inserted blocks and withheld lessons where the model read them, or
+// would have read them: before the user's text, before a tool result, or after the system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := messageEntries(request)
 	newestUser := -1 // -1 means no user text

@@ -24,8 +24,8 @@ const (
 	erasureRetry    = 10 * time.Second       // pause before another replica's failed erasure is retried
 )
 
-// errUnwritten means that the deletion cannot run because some rows are not in the backend. Delivering these rows later
-// would store the deleted sessions again.
+// errUnwritten means that the deletion cannot run, because delivering the remaining rows later would store the deleted
+// sessions again.
 var errUnwritten = errors.New("the store cannot be written now; try again later")
 
 type deletionBackend interface {
@@ -184,7 +184,7 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, request deletion) {
 }
 
 // deleteLocal removes deleted sessions from this process's memory and outbox, and adds tombstones to reject later
-// content. n is the number of sessions found in memory, and found has the ids (none when a whole tenant is deleted).
+// content. It returns the number of sessions found in memory, and their ids (none when a whole tenant is deleted).
 func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
@@ -253,8 +253,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas. The caller deletes afterwards, because a replica that does not
-// know of the erasure can write the session again.
+// announce announces an erasure to the other replicas, before the deletion, because a replica that does not know of the
+// erasure can write the session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil
@@ -267,7 +267,7 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 }
 
 // eraseAgain repeats this replica's erasure after the backend has lost the erasure, the announcement or both. Memory
-// and outbox no longer have the deleted content.
+// and outbox no longer have the content.
 func (d *sessionDeleter) eraseAgain(ctx context.Context, e *session.Erasure) {
 	err := d.guard.RunErr(label.StepErase, func() error { return errors.Join(d.announce(ctx, *e), d.deleteStored(ctx, e)) })
 	if err != nil {
@@ -335,7 +335,7 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 }
 
 // repeatErasure repeats another replica's erasure in memory and in the outbox. A recent erasure (see completeErasure)
-// is also repeated in the backend, because this replica might have written the session to the backend since.
+// is also repeated in the backend, because this replica might have written the session since.
 func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer d.clearCaches()
 	if _, _, err := d.deleteLocal(ctx, e); err != nil {
@@ -350,7 +350,6 @@ func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, 
 	return d.deleteStored(ctx, e)
 }
 
-// deleteStored deletes an erasure's sessions from the backend.
 func (d *sessionDeleter) deleteStored(ctx context.Context, e *session.Erasure) error {
 	if len(e.IDs) == 0 {
 		_, err := d.backend.ForgetTenant(ctx, e.Tenant)

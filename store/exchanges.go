@@ -21,7 +21,7 @@ const (
 	exchangeCost  = 1024             // approximate exchange size in memory, without texts
 )
 
-// ExchangeCache holds the decoded exchanges for stored sessions. Pages, backtests, exports and the distiller read them
+// ExchangeCache holds the decoded exchanges for stored sessions, which pages, backtests, exports and the distiller read
 // repeatedly. An ExchangeCache is safe for concurrent use.
 //
 // Sessions are divided into shards by hash. An entry's key contains the shard's write count and the count of deletions,
@@ -37,8 +37,7 @@ type ExchangeCache struct {
 	hits, misses atomic.Int64
 }
 
-// NewExchangeCache returns a cache for about size bytes. shared means that other replicas write to the backend. Close
-// stops the cache's goroutines.
+// NewExchangeCache returns a cache for about size bytes. shared means that other replicas write to the backend.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	openBytes := size / 2
 	if shared {
@@ -103,8 +102,8 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// invalidateWritten invalidates the entries for sessions with new exchanges. If the write succeeded (stored), the
-// documents of the accepted exchanges are added to openDocs.
+// invalidateWritten invalidates the entries for sessions with new exchanges. If the write succeeded (stored), it adds
+// the accepted exchanges' documents to openDocs.
 func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bool) {
 	if c == nil {
 		return
@@ -181,8 +180,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns a closing session's exchanges, oldest first. stored is the number of exchanges in the
-// backend. If memory has all of them, the backend is not called. Call ExchangesAtClose inside WithDeliveryPaused.
+// ExchangesAtClose returns a closing session's exchanges, oldest first. stored is the number in the backend; if memory
+// has as many, the backend is not called. Call ExchangesAtClose inside WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

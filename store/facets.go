@@ -17,9 +17,8 @@ type Recent struct {
 	Complete    bool      // the range has no older session
 }
 
-// Facets lists, for each property such as the agent (a facet), the values found in the selected sessions, with the
-// number of sessions per value. A facet's counts ignore the query's condition on that facet, so that a page can offer
-// the other values.
+// Facets lists, for each property such as the agent (a facet), the values found in the selected sessions, with session
+// counts. A facet ignores the query's condition on that facet, so that a page can offer the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of selected sessions
 	RowsRead    int           `json:"read"`    // sessions read
@@ -53,7 +52,6 @@ type LessonFacet struct {
 	Control  int    `json:"control"`
 }
 
-// dimension is a property with one condition in a query and one facet.
 type dimension struct {
 	queryValue func(*SessionQuery) string // value in the query; "" means all
 	values     func(*SessionItem) []string
@@ -184,7 +182,6 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	return f
 }
 
-// without returns the query without the condition on dimensions[dimension].
 func (q *SessionQuery) without(dimension int) SessionQuery {
 	out := *q
 	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag, &out.Length}[dimension] = ""
@@ -218,7 +215,6 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	}
 }
 
-// maxValueBytes is the longest value that a facet lists.
 const maxValueBytes = 256
 
 // rankValues returns a facet's values, most frequent first. It leaves out empty and long values.

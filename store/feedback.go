@@ -55,7 +55,6 @@ func (q *rewardQueue) forget(tenant string, match func(session.ID) bool) {
 	}
 }
 
-// feedbackWriter stores feedback on sessions and units (runs and parent sessions).
 type feedbackWriter struct {
 	backend     feedbackStore
 	sessions    *sessions
@@ -82,7 +81,6 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 	return err
 }
 
-// countRejected counts feedback beyond a session's limit in the metrics, and returns any other error.
 func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.metrics.FeedbackFull.Add(int64(n))

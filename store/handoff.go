@@ -18,8 +18,8 @@ const (
 )
 
 // handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs
-// (for turns in progress) that are not in the outbox yet, and ready holds rows that the outbox has. If the backend is
-// too slow, ready is dropped from memory, and later read back from the outbox.
+// (for turns in progress) that are not in the outbox yet, ready holds rows that the outbox has. If the backend is too
+// slow, ready is dropped from memory, and later read back.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
@@ -28,11 +28,11 @@ type handoff struct {
 	mu               sync.Mutex // guards the fields below and the recorder's lists
 	pending          batch
 	ready            batch
-	lastTaken        int64     // sequence number of the last row delivered or in the deliverer's memory
-	backlogEnd       int64     // sequence number of the last row before ready; rows after lastTaken, up to backlogEnd, are only in the outbox
-	backlogFlush     int64     // flush that ends at backlogEnd
-	flushCount       int64     // last flush's number
-	appendErr        error     // error from the last append
+	lastTaken        int64 // sequence number of the last row delivered or in the deliverer's memory
+	backlogEnd       int64 // sequence number of the last row before ready; rows after lastTaken, up to backlogEnd, are only in the outbox
+	backlogFlush     int64 // flush that ends at backlogEnd
+	flushCount       int64
+	appendErr        error
 	nextAppend       time.Time // earliest time for the next append after a failure
 	releaseRequested bool      // safe rows must be deleted, because the outbox had no room
 	bypassing        int       // exchanges being delivered without the outbox; appends pause meanwhile
@@ -40,14 +40,13 @@ type handoff struct {
 	documentBuffer []byte // reused by the next append
 }
 
-// maxDocumentBuffer limits the documentBuffer capacity kept for the next append.
 const maxDocumentBuffer = 2 * pieceBytes
 
 // The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
 
-// commit appends pending to the outbox, then moves it to the end of ready. stubsWritten is false if the stubs are not
-// in the outbox; commit has then dropped them. The caller holds mu.
+// commit appends pending to the outbox, then moves it to the end of ready. If stubsWritten is false, the stubs are not
+// in the outbox, and were dropped. The caller holds mu.
 func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	if h.pending.isEmpty() {
 		return false
@@ -107,8 +106,8 @@ func (h *handoff) appendToOutbox() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.pending.exchanges) == 0 {
 		return err
 	}
-	// The outbox is at the quota. New exchanges are dropped, and older ones stay. Rows, echo keys and up to queueLen
-	// signals are still appended, because a flush without exchanges is allowed to exceed the quota.
+	// The outbox is at the quota, so new exchanges are dropped. Rows, echo keys and up to queueLen signals are still
+	// appended, because a flush without exchanges is allowed to exceed the quota.
 	h.pending.stubs = nil
 	exchanges := h.pending.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.deps.state.heldBytes.Add(-h.pending.heldBytes)
@@ -171,7 +170,6 @@ func (h *handoff) forget(tenant string, match func(session.ID) bool) {
 	h.ready.forget(tenant, match)
 }
 
-// takeReady moves ready to the end of dst.
 func (h *handoff) takeReady(dst *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,8 +202,8 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// dropFromMemory frees the memory held by undelivered and ready, because new rows need the memory. The rows are later
-// read back from the outbox.
+// dropFromMemory frees the memory held by undelivered and ready for new rows. The rows are later read back from the
+// outbox.
 func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +224,7 @@ func (h *handoff) rereadAll() {
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// pauseAppends pauses appends while the disk is full. The backend gets the remaining space, because the outbox can free
+// pauseAppends pauses appends while the disk is full, so that the backend gets the remaining space: the outbox can free
 // space only by deleting delivered rows. New rows wait in memory.
 func (h *handoff) pauseAppends(now time.Time) {
 	h.mu.Lock()

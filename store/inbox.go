@@ -22,8 +22,8 @@ type Turn struct {
 	Signals  []detect.Signal // implicit feedback in the request's new items
 	Answered []string        // arguments of the calls answered by the new tool results
 	// Session is the turn's session, and Unit the run or parent session; nil means unknown. An accepted turn keeps both
-	// sessions in memory (pins) until the recorder has decided whether the turn opted out, because the rows depend on
-	// this decision.
+	// in memory (pins) until the recorder has decided whether the turn opted out, because the rows depend on this
+	// decision.
 	Session, Unit *Session
 }
 
@@ -53,8 +53,8 @@ type inbox struct {
 
 	mu           sync.Mutex
 	queue        []Turn
-	startedTurns []*TurnStart    // turns started since the last flush
-	abandoned    []abandonedTurn // turns abandoned since the last flush
+	startedTurns []*TurnStart
+	abandoned    []abandonedTurn
 }
 
 // BeginTurn registers a turn when the request is sent upstream. See Store.BeginTurn.
@@ -84,8 +84,8 @@ func (i *inbox) abandon(start *TurnStart, reason string) {
 	start.end()
 }
 
-// end marks a turn as ended. The caller holds the inbox mutex from here until the turn is in one of the inbox's lists;
-// otherwise the recorder could write the turn's stub after the exchange.
+// end marks a turn as ended. The caller holds the inbox mutex until the turn is in one of the inbox's lists; otherwise
+// the recorder could write the turn's stub after the exchange.
 func (start *TurnStart) end() {
 	if start != nil {
 		start.done.Store(true)

@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// SessionItem is a session in a list. The fields are those in the API's JSON object.
+// SessionItem is a session in a list.
 type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
@@ -201,8 +201,8 @@ func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSessi
 }
 
 // addBuiltIn adds the loop warning and the measured rules file sections (parts of a CLAUDE.md or AGENTS.md) to the
-// matched lessons, because only the assignment lists them. If other sessions share the assignment, addBuiltIn adds only
-// the loop warning, and only to a session with a loop.
+// matched lessons, because only the assignment lists them. If other sessions share the assignment, it adds only the
+// loop warning, to a session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
@@ -233,8 +233,8 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns changed since the first turn, a call in that turn can name an opted-out path. The row
-	// does not have the call, so the task stays hidden.
+	// If the opt-out patterns have changed since, a call in the first turn can name an opted-out path. The row does not
+	// have the call, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task
 	}

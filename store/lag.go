@@ -30,9 +30,9 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the largest disk space for outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. While rows must be read back from
-// the outbox, the times of these rows are unknown; oldestUndelivered then stays unchanged, or becomes the current time
-// if it was 0. The caller holds deliverer.deliveryMu.
+// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. Rows that must be read back have
+// unknown times; oldestUndelivered then stays unchanged, or becomes the current time if it was 0. The caller holds
+// deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, d := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
@@ -78,8 +78,8 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// UndeliveredSessions returns the sessions with exchanges missing from the backend. These sessions must not close. ok
-// is false if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes. Call
+// UndeliveredSessions returns the sessions with exchanges missing from the backend, which must not close. ok is false
+// if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes. Call
 // UndeliveredSessions inside WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {

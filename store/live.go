@@ -35,7 +35,7 @@ type liveSessions struct {
 	// storesNothing means that the backend stores nothing. An evicted session would be lost, so sessions leave memory
 	// only at the limit.
 	storesNothing bool
-	replica       string // this process's name
+	replica       string
 	// evictedFlush is the newest flush with an evicted session's row that the backend did not have. Until that flush is
 	// delivered, look-ups can miss the session.
 	evictedFlush atomic.Int64
@@ -186,7 +186,7 @@ type progress struct {
 
 // evict removes sessions beyond limit from memory and, if idleSince is set, sessions unused since then. It examines up
 // to maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
-// order, because otherwise every call would examine the same sessions with long streams. The caller holds mu.
+// order, so that the next call examines others. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {
 		idleSince = time.Time{}
@@ -207,7 +207,7 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 }
 
 // evictStored removes an unpinned session if its row is stored; when memory is full, a row in the outbox suffices while
-// the backend is down. A session with unmarkedOptOut leaves memory only when memory is full. The caller holds mu.
+// the backend is down. A session with unmarkedOptOut leaves only then. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:

@@ -50,7 +50,6 @@ type spoolStub struct {
 	Reason string          `json:"reason"` // why the turn has no exchange
 }
 
-// oldSpool is an import in progress.
 type oldSpool struct {
 	dir            string
 	box            *outbox.Outbox
@@ -65,8 +64,8 @@ type oldSpool struct {
 	noCheckpoint bool
 }
 
-// importSpool moves the spool in dir, if there is one, into the outbox, and deletes dir. After a crash, the next call
-// continues at the position in spoolNote.
+// importSpool moves any spool in dir into the outbox, and deletes dir. After a crash, the next call continues at the
+// position in spoolNote.
 func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
 	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) || err != nil {
@@ -256,7 +255,6 @@ func (o *oldSpool) writeNext(end spoolPosition) error {
 	return err
 }
 
-// decodeOldRecord adds a spool record to the batch. kind is the record's kind byte.
 func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 	switch kind {
 	case 'E': // exchange: a byte (not 0 if the turn has a stub), id, Data and Items

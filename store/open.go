@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // openOutbox opens the outbox, and imports an earlier release's spool. box is nil without a configured outbox, and if
-// the file cannot be opened (reported to Hooks.OnFailure). err is not nil if the import fails, or a newer release has
+// the file cannot be opened (reported to Hooks.OnFailure). err is set if the import fails, or a newer release has
 // written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options

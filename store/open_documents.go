@@ -13,12 +13,12 @@ import (
 const documentCost = 160
 
 // openDocuments caches open sessions' encoded exchanges, so that closing needs no read from the backend. It has all
-// exchanges in a session or none, so a session is dropped if an exchange does not fit. The oldest sessions stay,
-// because they close next. Only the holder of deliverer.deliveryMu uses openDocuments.
+// exchanges in a session or none. The oldest sessions stay, because they close next. Only the holder of
+// deliverer.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
-	size      int64 // total size
-	limit     int64 // maximum of size
+	size      int64
+	limit     int64
 }
 
 type sessionDocuments struct {

@@ -48,7 +48,7 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 }
 
 // recordOptOut records in the session whether a turn opted out, and removes any items in x that repeat an opted-out
-// turn. After such a turn, x also opts out if it has a result for an unknown call; the call might belong to that turn.
+// turn. After such a turn, x also opts out if it has a result for an unknown call, which might belong to that turn.
 func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, optedOut, hasUnknownCall bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -68,7 +68,7 @@ func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, optedOut, 
 }
 
 // allTurnsOptedOut reports whether all turns in a live session opted out, so that the session's feedback is ignored.
-// Without a visible turn, the call waits up to 200 ms for undecided turns.
+// Without a visible turn, it waits up to 200 ms for undecided turns.
 func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)

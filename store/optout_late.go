@@ -13,8 +13,8 @@ type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
 	hidden    []bool // per exchange
-	// checkedBefore means that every exchange was checked against the current patterns before it was stored, so that
-	// exchanges deleted since then name no opted-out path.
+	// checkedBefore means that every exchange was checked against the current patterns before it was stored. Exchanges
+	// deleted since then name no opted-out path.
 	checkedBefore bool
 	rec           *session.Record // nil means missing or unreadable
 }
@@ -31,8 +31,8 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether showing or exporting a sample is allowed. It removes feedback text that is possibly about
-// an opted-out turn from the sample.
+// AllowSample reports whether a sample can be shown or exported. It removes feedback text that is possibly about an
+// opted-out turn from the sample.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
 		return false

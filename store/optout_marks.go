@@ -11,10 +11,9 @@ import (
 	"precept/store/outbox"
 )
 
-// If all turns in a session opted out, no data is stored. Once the session has left memory, for example in a restart,
-// precept would take the next turn's messages for a new session and store them. An opt-out mark prevents this: the
-// number of opted-out turns and messages, stored under an HMAC of the session id
-// (docs/decisions/0014-opt-out-marks.md).
+// If all turns in a session opted out, no data is stored. Once the session has left memory, precept would take the next
+// turn's messages for a new session and store them. An opt-out mark prevents this: the number of opted-out turns and
+// messages, stored under an HMAC of the session id (docs/decisions/0014-opt-out-marks.md).
 //
 // Another replica can get a named session's next turn, so the mark is also written to the shared backend before the
 // client has the end of the answer.
@@ -25,8 +24,8 @@ const maxMarks = 100_000
 // markBytes is the approximate memory for a session id with a mark.
 const markBytes = 64
 
-// optOutKeeper stores marks in a shared backend for a limited time. If a session has two marks, optOutKeeper keeps the
-// one with more items.
+// optOutKeeper stores marks in a shared backend for a limited time. Of two marks on a session, it keeps the one with
+// more items.
 type optOutKeeper interface {
 	PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }

@@ -16,8 +16,8 @@ const (
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is the part of a backend that holds parked feedback. Parked feedback waits under an echo key, a hash of
-// an id or text, until a session with the key is known.
+// parkingStore is the part of a backend that holds parked feedback, which waits under an echo key, a hash of an id or
+// text, until a session with the key is known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -66,7 +66,6 @@ func LimitAdvice(err error) (advice string, ok bool) {
 	return "", false
 }
 
-// poster stores posted feedback.
 type poster struct {
 	backend  parkingStore
 	sessions *sessions
@@ -85,8 +84,8 @@ type subject struct {
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
 	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible session ids, tried after Candidates and Key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample in the session
-	// Works are groups of references to commits, branches and pull requests. The groups are tried in order. The subject
-	// is every session with a tool result that contains a reference from the first group found in any session.
+	// Works are groups of references to commits, branches and pull requests, tried in order. The subject is every
+	// session with a tool result that contains a reference from the first group found in any session.
 	Works [][]work.Ref `json:"works,omitempty"`
 	// HasClientID means that the sender chose the entry id. If the post repeats a stored entry, the entry keeps the
 	// stored time.
@@ -259,7 +258,6 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	return p, nil // the parked copy is harmless, because entries with the same id count once
 }
 
-// joinByKey adds feedback to the newest known session with the subject's echo key.
 func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
 	if id, ok := po.changes.find(s.Key); ok { // a key leaves memory only after the backend has the key
@@ -285,7 +283,7 @@ func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fe
 }
 
 // join adds feedback to a session and to the session's run or parent session. For an opted-out session the status is
-// Ignored. If the session is deleted meanwhile, the feedback is deleted too, and the error is ErrNoSession.
+// Ignored. If the session is deleted meanwhile, the error is ErrNoSession.
 func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {

@@ -26,8 +26,8 @@ const (
 	onePostBytes      = 1               // byte limit with which outbox.Posts returns one post
 )
 
-// latePosts holds posts that the backend failed to store. They wait in the outbox, so that a restart loses none. The
-// deliverer's goroutine delivers them.
+// latePosts holds posts that the backend failed to store. They wait in the outbox, so that a restart loses none, until
+// the deliverer's goroutine delivers them.
 type latePosts struct {
 	outbox     *outbox.Outbox // nil means no outbox; a client then gets the backend's error
 	now        func() time.Time
@@ -59,7 +59,6 @@ type latePost struct {
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// isPermanent reports whether storing the post again would fail as well.
 func isPermanent(err error) bool {
 	_, isFull := LimitAdvice(err)
 	_, isWorkError := errors.AsType[*WorkError](err)
@@ -134,8 +133,8 @@ func (l *latePosts) dequeue(p *queuedPost) {
 	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
-// writeQueue writes queued posts until the queue is empty. The queued posts share a write, because each write waits for
-// the disk. If a write fails, the posts are written one by one.
+// writeQueue writes queued posts until the queue is empty. They share a write, because each write waits for the disk.
+// If it fails, the posts are written one by one.
 func (po *poster) writeQueue() {
 	l := po.late
 	for {
@@ -189,8 +188,8 @@ func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bo
 }
 
 // deliverLate delivers late posts in the order received, within lateLimit, if the backend accepts writes. ready means
-// that the backend has all outbox rows. Before that, feedback on a commit could miss a session, because only stored
-// rows connect commits with sessions. The caller is the deliverer's goroutine.
+// that the backend has all outbox rows; before that, feedback on a commit could miss a session. The caller is the
+// deliverer's goroutine.
 func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
@@ -325,7 +324,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 }
 
 // ratedSession returns a list with the session that has the subject's reply, request or sample. The list is empty if
-// the session is unknown, and for a commit, as a commit can be in several sessions.
+// the session is unknown, and for a commit.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)

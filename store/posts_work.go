@@ -92,9 +92,9 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsWithWork returns the sessions with tool results that contain a reference, newest first. For a session in a
-// unit, the result has the unit (the run or parent session) instead. The error is a *WorkError if no session is found,
-// or if a short hash matches several commits.
+// sessionsWithWork returns the sessions with tool results that contain a reference, newest first, or instead of a
+// session its unit (the run or parent session). The error is a *WorkError if no session is found, or if a short hash
+// matches several commits.
 func (po *poster) sessionsWithWork(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.TenantEchoKey(tenant, ref.Key()))

@@ -41,8 +41,8 @@ func (p *publisher) canPublish() bool {
 	return p.backend != nil && !p.state.backendDown.Load() && p.overdue.Load() <= maxOverdue
 }
 
-// Publish writes the row for a session with new decisions; see Store.Publish. It checks the opt-out rules as the
-// recorder does, so that nothing from an opted-out exchange is written.
+// Publish writes the row for a session with new decisions; see Store.Publish. It applies the opt-out rules as the
+// recorder does.
 func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !p.canPublish() {
 		return
@@ -69,7 +69,7 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 }
 
 // PublishCounts starts writing the session's row after a turn without decisions. The recorder writes the row up to a
-// second later. A replica that gets the next turn earlier would continue with old counts, and the backend would then
+// second later; a replica that gets the next turn earlier would continue with old counts, and the backend would then
 // discard the recorder's row as older.
 func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {
@@ -90,8 +90,8 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// write writes a batch without deleted sessions' content. If an erasure meanwhile has missed the new rows, write
-// deletes them, even after an error, because an interrupted write might have succeeded.
+// write writes a batch without deleted sessions' content. If an erasure has missed the new rows, write deletes them,
+// even after an error, because an interrupted write might have succeeded.
 func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	finished := p.undoer.tombstones.finishedErasures()
 	b = p.undoer.tombstones.withoutDeleted(b)

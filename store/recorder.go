@@ -81,8 +81,8 @@ func (r *recorder) admitPiece() (more bool) {
 	return more
 }
 
-// admit redacts one turn's exchange, and adds the exchange to handoff.pending. admit drops the exchange if it opted
-// out, if the session was deleted, or if a step panics. No unredacted text leaves admit.
+// admit redacts one turn's exchange, and adds it to handoff.pending. admit drops the exchange if it opted out, if the
+// session was deleted, or if a step panics. No unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
 	defer t.addPins(-1)
 	drop := func(reason string) {
@@ -162,7 +162,6 @@ func (r *recorder) SetRedactPersonal(redactPersonal bool) {
 	r.redactor = r.optOuts.newRedactor()
 }
 
-// addStubs adds a stub to handoff.pending for each turn in progress that has none.
 func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return

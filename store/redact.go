@@ -19,8 +19,8 @@ func (o *optOutFilter) newRedactor() *redact.Redactor {
 	return r
 }
 
-// redactTurn redacts an exchange, and stores the exchange's placeholder numbers and facts in the session. The numbers
-// continue those in the session's earlier turns, so that equal secrets get equal placeholders.
+// redactTurn redacts an exchange, and stores the placeholder numbers and facts in the session. The numbers continue
+// those in earlier turns, so that equal secrets get equal placeholders.
 func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses := o.live.peek(sessionRef(x).ID)
 	if ses == nil {

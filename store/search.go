@@ -67,7 +67,6 @@ type searchedText struct {
 	found     *Found // first hit; nil means no hit so far
 }
 
-// recordHit records a hit if text contains lowerText, unless an earlier hit is recorded.
 func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.lowerText == "" || t.found != nil {
 		return
@@ -93,8 +92,8 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 	}
 }
 
-// excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text. The original text
-// can be shorter, so excerpt limits both.
+// excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text, which can be
+// longer than the text.
 func excerpt(text string, offset, length int) string {
 	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {

@@ -14,8 +14,8 @@ type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// syncTracker finds the safe rows. The backend can no longer lose them, because it synced them to the disk at least age
-// ago. Rows are identified by their sequence numbers in the outbox.
+// syncTracker finds the safe rows, those that the backend synced to the disk at least age ago. Rows are identified by
+// their sequence numbers in the outbox.
 type syncTracker struct {
 	age        time.Duration // a row is safe when it was synced this long ago
 	syncPoints []syncPoint
@@ -31,7 +31,7 @@ type syncPoint struct {
 
 // syncAndRelease syncs the backend, and deletes safe rows from the outbox. If the backend's disk is full (diskFull), it
 // syncs even after a failed delivery, and frees the disk space that the outbox reserves. The error joins deliveryErr
-// and the sync error. If both are nil, the error comes from deleting the rows.
+// and the sync error or, if both are nil, comes from deleting the rows.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
@@ -67,7 +67,6 @@ func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryE
 	return firstErr
 }
 
-// sync syncs the backend if rows were delivered since the last sync, then updates the last safe row.
 func (s *deliverer) sync(ctx context.Context, now time.Time) error {
 	s.due.sync = now.Add(syncEvery)
 	safe := &s.tracker

@@ -14,7 +14,6 @@ import (
 
 const defaultLookupTimeout = 45 * time.Millisecond
 
-// maxCandidates limits the sessions found by one echo key.
 const maxCandidates = 4
 
 // ErrNoSession means that no stored session has the requested name, or that the session opted out.
@@ -29,7 +28,6 @@ type optOutFinder interface {
 	OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
 
-// sessions finds sessions in memory and in the backend.
 type sessions struct {
 	live          *liveSessions
 	backend       sessionFinder
@@ -151,8 +149,8 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by a newer stored record from another replica. If a session began while the
-// backend did not answer, the record counts as older than every other record.
+// refresh replaces the record in memory by a newer stored record from another replica. The record of a session that
+// began while the backend did not answer counts as older than every other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
@@ -230,8 +228,8 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 }
 
-// applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica might have continued
-// the session and written a newer opt-out mark, with more turns to hide.
+// applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica might have written a
+// newer opt-out mark, with more turns to hide.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	fullyOptedOut := ses.Record.IsFullyOptedOut()
@@ -251,8 +249,8 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newestRecord returns the newer of the record in memory and the stored record. If the record in memory is newer and
-// shares an assignment with other sessions, the stored record is merged into a copy.
+// newestRecord returns the newer of the record in memory and the stored record. If the former is newer and shares an
+// assignment with other sessions, the stored record is merged into a copy.
 func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {

@@ -27,17 +27,16 @@ type state struct {
 	lookupsMayMiss    atomic.Bool  // look-ups can miss sessions with rows only in the outbox
 	heldBytes         atomic.Int64 // bytes of exchanges in the inbox and in batches
 	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, Unix microseconds; 0 means none
-	outboxBytes       atomic.Int64 // outbox size on disk
-	mustReread        atomic.Bool  // the outbox was damaged, so all undelivered rows must be read again
-	backendDown       atomic.Bool  // the last write to the backend failed
-	outboxFailed      atomic.Bool  // the last write to the outbox failed
-	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
-	storesNothing     bool         // set by Open
-	onRecovery        func()       // called when a write succeeds after a failed one; may be nil
-	onOutboxRecovery  func()       // called when the outbox accepts exchanges after a failure; may be nil
+	outboxBytes       atomic.Int64
+	mustReread        atomic.Bool // the outbox was damaged, so all undelivered rows must be read again
+	backendDown       atomic.Bool // the last write to the backend failed
+	outboxFailed      atomic.Bool // the last write to the outbox failed
+	outboxFull        atomic.Bool // the outbox had no room for the newest exchanges
+	storesNothing     bool        // set by Open
+	onRecovery        func()      // called when a write succeeds after a failed one; may be nil
+	onOutboxRecovery  func()      // called when the outbox accepts exchanges after a failure; may be nil
 }
 
-// recordWrite records whether the last write to the backend succeeded.
 func (s *state) recordWrite(ok bool) {
 	ok = ok && !s.storesNothing
 	if wasDown := s.backendDown.Swap(!ok); wasDown && ok && s.onRecovery != nil {
@@ -54,7 +53,7 @@ func (s *state) recordAppend(full bool) {
 }
 
 // progress returns the numbers of the newest stored flushes. While the backend answers, a flush must be in the backend,
-// because look-ups read only the backend and would miss the sessions. While the backend is down, the outbox suffices.
+// because look-ups read only the backend. While the backend is down, the outbox suffices.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.backendDown.Load() {

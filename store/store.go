@@ -149,7 +149,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.acquireInMemory(id) }
 
 // FullReason returns the reason why no session can begin for a tenant, or "". Memory is full if no session can be
-// evicted, and if limits.sessions (less a reserved share) or the tenant's limits.tenant_sessions is reached.
+// evicted, and limits.sessions (less a reserved share) or the tenant's limits.tenant_sessions is reached.
 func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
@@ -170,17 +170,17 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
 // Refresh reads a session from the backend again, because another replica might have continued it. A session that began
 // while the backend did not answer adopts the stored record, and is excluded from the experiment, because a turn got no
-// lessons. If the backend does not answer within Options.LookupTimeout, the session stays unchanged.
+// lessons. If the backend does not answer, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // RefreshUnit reads a unit (a run or a parent session) from the backend again, because other replicas might have
-// assigned the lessons at random. If the backend does not answer, the unit stays unchanged. This is safe, because all
+// assigned the lessons at random. If the backend does not answer, the unit stays unchanged, which is safe, because all
 // replicas compute the same assignment.
 func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.refreshUnit(ctx, unit) }
 
 // ApplyOptOut hides the opted-out turns in a new session's record, if another replica has stored an opt-out mark. items
-// is the number of items from earlier turns, which the client sends again. All earlier turns are hidden if the backend
-// does not answer, or did not answer earlier in this request (uncertain).
+// is the number of items from earlier turns. All earlier turns are hidden if the backend does not answer, or did not
+// answer earlier in this request (uncertain).
 func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
@@ -204,7 +204,7 @@ func (s *Store) NewestRecord(row *session.Row) *session.Record { return s.sessio
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
 // BeginTurn records that a turn is in progress, and never blocks. If the program dies before the turn ends, the backend
-// gets a stub: the exchange without content. The identity and the decisions in x must be final; other fields can change
+// gets a stub, the exchange without content. The identity and the decisions in x must be final; other fields can change
 // until Offer.
 func (s *Store) BeginTurn(x *sample.Exchange) *TurnStart { return s.inbox.BeginTurn(x) }
 
@@ -308,9 +308,9 @@ func (s *Store) SetRedactPersonal(on bool) { s.recorder.SetRedactPersonal(on) }
 // SetRetention replaces the age for deleting sessions; 0 means never.
 func (s *Store) SetRetention(age time.Duration) { s.deleter.setRetention(age) }
 
-// ForgetSession deletes the tenant's sessions with a name (the client's, precept's, or the id) from the backend, memory
-// and outbox, and returns the count. Equal names in different headers are different sessions. Later content is
-// rejected, and counters keep the deleted sessions' contributions.
+// ForgetSession deletes the tenant's sessions with a name (the client's, precept's, or the id), and returns the count.
+// Equal names in different headers are different sessions. Later content is rejected, and counters keep the deleted
+// sessions' contributions.
 //
 // Other replicas follow within seconds. Run executes the deletion; without Run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {

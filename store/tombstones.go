@@ -21,8 +21,8 @@ const tombstoneAge = 24 * time.Hour
 // set back.
 const futureAge = time.Minute
 
-// tombstones holds the ids of deleted sessions and the names of deleted tenants, so that no content from a request in
-// progress is stored after the deletion.
+// tombstones holds the ids of deleted sessions and the names of deleted tenants, so that no request in progress stores
+// content after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]tombstone
@@ -135,8 +135,7 @@ func (t *tombstones) coversTime(stone tombstone, contentTime time.Time) bool {
 	return !contentTime.After(stone.deletedAt) || fromFuture && !contentTime.After(stone.originalTime)
 }
 
-// correctClock moves deletions in the future to now. Such deletions come from a clock that was ahead, and would drop
-// new content until the clock reaches the deletion time.
+// correctClock moves deletions in the future to now. They come from a clock that was ahead, and would drop new content.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -77,9 +77,8 @@ const (
 	NotMatched = "not_matched"
 )
 
-// lessonFates returns the fates of the lessons that matched in a session, then of the other lessons in the assignment.
-// If the assignment is shared, the other lessons are only rules file sections, because the assignment does not say
-// which sessions have a section.
+// lessonFates returns the fates of the lessons that matched in a session, then of the other lessons in the assignment:
+// only rules file sections if the assignment is shared, because it does not say which sessions have a section.
 func lessonFates(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -117,7 +116,7 @@ func pickFate(p *trial.Pick) Fate {
 	return f
 }
 
-// TurnItem is one exchange. The fields are those in the API's JSON object.
+// TurnItem is one exchange.
 type TurnItem struct {
 	Turn        int             `json:"turn"`
 	ID          string          `json:"exchange_id"`
@@ -168,7 +167,6 @@ func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*T
 	}
 }
 
-// openTranscript returns a transcript without exchanges, and a reader for the exchanges.
 func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
@@ -255,8 +253,8 @@ func (a *Archive) rewardDetail(settled session.SettledState, entries []feedback.
 	return out
 }
 
-// sharedReward returns the reward of the session's unit. The reward comes from the feedback on all sessions in the
-// unit, but the result lists only the feedback on this session.
+// sharedReward returns the unit's reward. The reward comes from the feedback on all sessions in the unit, but the
+// result lists only the feedback on this session.
 func (a *Archive) sharedReward(ctx context.Context, settled session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
 	member := rec.Member()
 	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)

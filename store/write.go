@@ -13,7 +13,6 @@ type batchWriter interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// writer writes batches to the backend.
 type writer struct {
 	backend    batchWriter
 	cache      *ExchangeCache
@@ -27,7 +26,7 @@ type writer struct {
 const refusedOutcome = "refused"
 
 // write writes a batch's rows, echo keys and exchanges to the backend, then the implicit feedback. It moves feedback
-// parked under the echo keys to the sessions. An exchange that the backend can never store gets refusedOutcome.
+// parked under the echo keys to the sessions. An exchange that can never be stored gets refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
 	// The account, which counts the exchanges by result, must include deleted sessions' exchanges.

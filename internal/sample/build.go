@@ -22,7 +22,7 @@ const (
 	noText     = "(no text)"
 )
 
-// Build returns a closed session's learning samples. docs/SAMPLES.md explains the families. A session with tool calls
+// Build returns a closed session's learning samples (docs/SAMPLES.md explains the families). A session with tool calls
 // has an intent_resolution, and a dialog_response for each later user turn. A session without tool calls has a
 // dialog_response for each user turn.
 //
@@ -66,8 +66,8 @@ func (h *history) intentSample() Sample {
 }
 
 // dialogNumber returns the number from which a dialog_response's id is derived. The number must not change if the
-// session continues, so a session that first talked and later used tools keeps the numbers for the first user turns.
-// The first exchanges might have been deleted (learning.hot) after their samples were exported.
+// session continues, so a session that first talked and later used tools keeps the first numbers. The first exchanges
+// might have been deleted (learning.hot) after their samples were exported.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.secondUserTurnStart() {

@@ -88,7 +88,7 @@ func sameAim(a, b string) bool {
 }
 
 // argWords returns at most 200 words from the argument values. Keys are omitted, because all calls to a tool have the
-// same keys. Single letters are omitted, because they say nothing about the aim.
+// same keys; single letters say nothing about the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {

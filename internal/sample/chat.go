@@ -124,7 +124,6 @@ func (h *history) messages(n int) []ChatMessage {
 	return list
 }
 
-// trainablePart returns the history up to the last complete reply.
 func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.exchanges {

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// This file reads the JSON that Encode writes, in one pass and without reflection. When a session closes, every
-// exchange is read, and encoding/json took most of that time. Other JSON is still read with encoding/json.
+// This file reads the JSON that Encode writes, in one pass and without reflection, because reading took most of the
+// time when a session closes. Other JSON is still read with encoding/json.
 
 // read reports whether Encode could have written the JSON.
 func (e *Exchange) read(data []byte) bool {

@@ -61,8 +61,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode returns the exchange. The items share memory with enc.Items. If the items are not a JSON array, they become
-// one string, so that an unreadable document does not block the other documents.
+// Decode returns the exchange. The items share memory with enc.Items. Items that are not a JSON array become one
+// string, so that an unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {

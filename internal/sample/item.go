@@ -43,7 +43,7 @@ func hasModelOutput(it *wire.Item) bool {
 }
 
 // Some agents write calls and results as text. An Event represents such a call, but a conversation contains the text
-// itself. The following functions therefore leave out calls and results in text.
+// itself, so the following functions leave out calls and results in text.
 
 func nativeCalls(it *wire.Item) []Call {
 	var out []Call

@@ -56,7 +56,7 @@ func Unrated() Feedback {
 }
 
 // deriveID returns the id for the nth sample of a family in a session, a UUID v4 from SHA-256. A sample that is built
-// again, after a crash or late feedback, must keep the same id. Otherwise the store would hold the sample twice.
+// again must keep the same id. Otherwise the store would hold the sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

@@ -93,9 +93,9 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads strings in JSON, nested JSON,
-// and the words in commands. Each word is treated as a path, because a false hit only loses an exchange, but a miss
-// stores forbidden content.
+// NamesPath reports whether a tool's arguments name an opted-out path. It reads strings in JSON, nested JSON, and the
+// words in commands. Each word is treated as a path, because a false hit only loses an exchange, but a miss stores
+// forbidden content.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
@@ -117,8 +117,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath is a cheap test before NamesPath. The test does not decode args, which can contain a whole file. The
-// result is also true for an escape such as \u002e, which can hide a pattern's literal.
+// mayNamePath is a cheap test before NamesPath. It does not decode args, which can contain a whole file. The result is
+// also true for an escape such as \u002e, which can hide a pattern's literal.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -173,9 +173,8 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// matchesInText reports whether a lower-case text names a matching path. The path can be the whole text, because names
-// can contain spaces. The path can also be a word between spaces or a shell's special characters, or a run of plain
-// file name characters.
+// matchesInText reports whether a lower-case text names a matching path: as the whole text, because names can contain
+// spaces, as a word between spaces or a shell's special characters, or as a run of plain file name characters.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -191,8 +190,8 @@ func (p pathPattern) matchesInText(flat string) bool {
 	return false
 }
 
-// mayMatch is a cheap test before matches. The pattern secrets/** also matches the word "secrets", a frequent word in
-// prose. So a pattern with a slash requires a slash in the word.
+// mayMatch is a cheap test before matches. The pattern secrets/** also matches "secrets", a frequent word in prose, so
+// a pattern with a slash requires a slash in the word.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
@@ -235,8 +234,8 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. isNameBreak finds the path in
-// `cat .env*`, and in languages without spaces between words.
+// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. It finds the path in `cat .env*`,
+// and in languages without spaces between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):

@@ -13,7 +13,7 @@ const (
 
 // ratingFor returns the feedback and the review label for the turns in [from, to], or for all turns if from is 0. With
 // includeSession, a rating on the whole session is used as well. A person's rating decides before a verifier's, and a
-// verifier's before implicit feedback. Among equal sources, the latest rating decides.
+// verifier's before implicit feedback. Among equal sources, the latest decides.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0

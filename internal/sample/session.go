@@ -42,7 +42,6 @@ type userTurn struct {
 	exchanges []*Exchange
 }
 
-// history is a session's exchanges, and what Build, Events and the exports derive from them.
 type history struct {
 	Session    *Session
 	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated

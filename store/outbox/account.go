@@ -14,9 +14,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account counts a data directory's exchanges since the directory was first used: Admitted = Stored + Spooled +
-// Incomplete + the sum of Dropped. An exchange is admitted when its document or stub is in the file, or when it is
-// dropped.
+// Account counts a data directory's exchanges since the first use: Admitted = Stored + Spooled + Incomplete + the sum
+// of Dropped. An exchange is admitted when its document or stub is written, or when it is dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -97,7 +96,6 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
-// writeCounts writes the current counts that differ from the stored counts.
 func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	storedByName := stored.byName()
 	for name, n := range current.byName() {
@@ -132,7 +130,7 @@ func (o *Outbox) Account() Account {
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. If a precept process has the file open
-// (running), turns in progress count as spooled. A missing file and a file without tables have a zero account.
+// (running), turns in progress count as spooled. Without the file or its tables, the account is zero.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil

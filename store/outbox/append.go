@@ -33,8 +33,8 @@ func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	return o.counts.Sequence, nil
 }
 
-// writeWithRepair calls change to write to the file. After a failure it repairs the file and calls change again: on a
-// full disk it makes SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
+// writeWithRepair calls change, which writes to the file. After a failure it repairs the file and calls change again:
+// on a full disk SQLite must reuse the write-ahead log, and a damaged file is replaced. The caller holds mu.
 func (o *Outbox) writeWithRepair(change func() error) error {
 	err := classifyError(change())
 	if errors.Is(err, ErrFull) && o.checkpoint("RESTART") == nil {
@@ -48,8 +48,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction. The transaction also writes the counts, and what CountBypassed has recorded in
-// memory. If the transaction fails, the counts in memory are restored. The caller holds mu.
+// transact runs change in a transaction, which also writes the counts and what CountBypassed has recorded. A failed
+// transaction restores the counts in memory. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {
@@ -138,7 +138,7 @@ func (o *Outbox) appendRow(r *Row) error {
 	return nil
 }
 
-// insertRow writes a row under its sequence number. It binds each value itself, because sqlitex is slower.
+// insertRow binds each value itself, because sqlitex is slower.
 func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	maxSalvageTries = 50_000
 )
 
-// replaceDamaged renames a damaged file, and opens a new file with the readable rows. damage is the error that showed
-// the damage. The caller holds mu, but not readerMu.
+// replaceDamaged renames a damaged file, and opens a new file with the readable rows. The caller holds mu, but not
+// readerMu.
 func (o *Outbox) replaceDamaged(damage error) (err error) {
 	o.readerMu.Lock()
 	defer o.readerMu.Unlock()
@@ -62,7 +62,6 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	return nil
 }
 
-// damagedName returns an unused name for the damaged file at path.
 func damagedName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -76,7 +75,6 @@ func damagedName(path string, now time.Time) string {
 	}
 }
 
-// setAside renames the file, the write-ahead log and the shared-memory file, and returns the file's new name.
 func setAside(path string, now time.Time) (string, error) {
 	aside := damagedName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -136,8 +134,8 @@ func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 
 type fileContents struct {
 	spooledExchanges int64 // exchanges missing from the store
-	lastSequence     int64 // newest row's sequence number
-	openTurns        int64 // turns in progress
+	lastSequence     int64
+	openTurns        int64
 	posts            int64
 }
 
@@ -169,9 +167,8 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile replaces the account (the exchange counts) by target, the newest known account, and corrects the account to
-// agree with the rows. Exchanges missing from the file count as dropped, with reason DroppedDamaged. The caller has
-// started a transaction.
+// reconcile replaces the account (the exchange counts) by target, the newest known account, corrected to agree with the
+// rows. Exchanges missing from the file count as dropped (DroppedDamaged). The caller has started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {

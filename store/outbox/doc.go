@@ -2,12 +2,11 @@
 // store can no longer lose them.
 //
 // [Outbox.Append] writes all changes in a [Flush] or none, and returns when they are on the disk. [Outbox.Read] returns
-// rows in order, even during a write, and [Outbox.Release] deletes rows. A [Stub] records a turn in progress; a stub
-// left at the next start becomes a [KindStub] row.
+// rows in order, [Outbox.Release] deletes rows. A [Stub] records a turn in progress; a stub left at the next start
+// becomes a [KindStub] row.
 //
-// The account counts exchanges in the same transaction as the rows: Admitted = Stored + Spooled + Incomplete + Dropped,
-// even after a crash. A second file, the ballast, reserves the space that Release needs on a full disk. A damaged file
-// is renamed, and the readable rows are copied to a new file.
+// The account counts exchanges in the same transaction as the rows. A second file, the ballast, reserves the space that
+// Release needs on a full disk. A damaged file is renamed, and the readable rows are copied to a new file.
 //
 // Two Outboxes must not open the same file. The caller locks the directory.
 package outbox

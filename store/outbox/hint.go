@@ -6,8 +6,8 @@ import (
 )
 
 // The ballast, the file that reserves disk space, begins with a copy of the account (the exchange counts), written
-// after each transaction. If damage has lost the newest rows, the outbox looks like an older, undamaged file. At the
-// next start the copy shows the loss. The copy is not synced, and may be old or missing.
+// after each transaction. If damage has lost the newest rows, only this copy shows the loss. It is not synced, and can
+// be old or missing.
 
 // accountCopyBytes limits the copy, which is JSON and a zero byte.
 const accountCopyBytes = 4096

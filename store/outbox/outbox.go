@@ -70,8 +70,8 @@ type Flush struct {
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// Carried, if set, is an earlier file's account (the exchange counts), added to this file's account. Such a flush
-	// is allowed to exceed the quota. Carried exchanges that are neither incomplete nor dropped count as stored.
+	// Carried, if set, is an earlier file's account (the exchange counts), added to this file's account. Exchanges in
+	// it that are neither incomplete nor dropped count as stored. Such a flush is allowed to exceed the quota.
 	Carried *Account
 }
 
@@ -118,9 +118,8 @@ type Outbox struct {
 	reader   *sqlite.Conn
 }
 
-// Open opens a queue's file, or creates the file if it is missing. Turns in progress when the previous process died
-// count as incomplete. After a machine restart all rows become undelivered, because the store might have lost unsynced
-// data.
+// Open opens or creates a queue's file. Turns in progress when the previous process died count as incomplete. After a
+// machine restart all rows become undelivered, because the store might have lost unsynced data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
 		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,
@@ -166,8 +165,7 @@ func (o *Outbox) open() (err error) {
 	return sqlitex.ExecuteTransient(o.reader, "PRAGMA query_only = ON", nil)
 }
 
-// load reads the account, corrects the account if it does not agree with the rows, and ends the turns in progress. The
-// caller holds mu.
+// load reads the account, corrects it to agree with the rows, and ends the turns in progress. The caller holds mu.
 func (o *Outbox) load() error {
 	var err error
 	if o.counts, err = readCounts(o.writer); err != nil {

@@ -9,9 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// MarkDelivered records that the store has the rows up to a sequence number, with the number of exchanges delivered
-// since the last call. refused counts the exchanges among them that the store could not store, by reason. The next
-// write stores the change.
+// MarkDelivered records that the store has the rows up to a sequence number, with the number of exchanges since the
+// last call. refused counts those that the store could not store, by reason. The next write stores the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +83,8 @@ func (o *Outbox) Release(safe int64) error {
 		_ = o.makeBallast() // each write tries again
 	}
 	if err == nil && o.hasBallast { // a scrub would need space on a full disk
-		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, so an idle queue
-		// would keep the text. An empty queue is therefore scrubbed.
+		// An idle queue would keep deleted text in unused pages and in the write-ahead log, so an empty queue is
+		// scrubbed.
 		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
 		o.needsScrub = o.needsScrub || countErr == nil && rows == 0
 	}
@@ -172,7 +171,6 @@ func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
-// forgetRows calls forget, and adds the deleted bytes to freed.
 func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
 	before, err := o.usage.bytesByTenant(o.writer, where, args...)
 	if err != nil {
@@ -186,7 +184,7 @@ func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) erro
 	return err
 }
 
-// forget deletes the delivered rows selected by a condition. Undelivered rows become KindForgotten rows, because the
+// forget deletes the delivered rows selected by a condition. Undelivered rows become KindForgotten rows, so that the
 // account counts the exchanges. Stubs lose their documents, too.
 func (o *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{o.counts.Delivered}, args...)

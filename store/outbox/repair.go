@@ -9,8 +9,8 @@ import (
 	"precept/internal/file"
 )
 
-// The sizes in SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a header and a
-// list of frames, each a frame header and a page. A frame's checksum covers all earlier bytes.
+// The sizes in SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a header and
+// frames, each a frame header and a page. A frame's checksum covers all earlier bytes.
 const (
 	logHeader   = 32
 	frameHeader = 24
@@ -23,11 +23,11 @@ type logFile struct {
 }
 
 // repairLog repairs a write-ahead log damaged in the middle. SQLite ignores the log from the first wrong checksum on,
-// so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log, and the outbox finds
-// the damage by the row checksums.
+// so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log; the row checksums then
+// reveal the damage.
 //
-// Frames after the last complete transaction stay unrepaired. They belong to a transaction that was never acknowledged.
-// Before a change, the damaged log is copied to copyPath.
+// Frames after the last complete transaction belong to one that was never acknowledged, and stay unrepaired. Before a
+// change, the damaged log is copied to copyPath.
 func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -66,7 +66,7 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 func (l *logFile) frame(i int) []byte { return l.data[logHeader+i*frameSize:][:frameSize] }
 
 // countFrames returns the number of frames in the log's newest generation, and the salt. SQLite starts a generation,
-// with a different salt, when it reuses the log.
+// with a new salt, when it reuses the log.
 func (l *logFile) countFrames() (n int, salt []byte) {
 	all := (len(l.data) - logHeader) / frameSize
 	salt = l.data[16:24]
@@ -104,8 +104,8 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 // isCommit reports whether a frame ends a transaction. Only such a frame's header contains the database size.
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
-// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. If so, the
-// damaged frame belongs to an acknowledged transaction.
+// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged
+// frame is then part of an acknowledged transaction.
 func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.isCommit(i) {

@@ -11,15 +11,13 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// schemaVersion is stored in user_version.
 const schemaVersion = 1
 
 // applicationID marks a SQLite file as a precept outbox: "prec" in ASCII.
 const applicationID = 0x70726563
 
-// schema creates the tables. The account has the counts of exchanges by result. This package assigns the sequence
-// numbers, because SQLite would start again at 1 in an empty table. The table "begun" has the stubs for turns in
-// progress.
+// schema creates the tables. This package assigns the sequence numbers, because SQLite would start again at 1 in an
+// empty table. The table "begun" has the stubs for turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -71,15 +69,11 @@ var (
 	// ErrQuota means that the queue has reached limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
 	// ErrFull means that the disk is full.
-	ErrFull = errors.New("the outbox disk is full")
-	// errClosed means a use after Close.
-	errClosed = errors.New("the outbox is closed")
-	// errDamaged means that the file has unreadable content.
+	ErrFull    = errors.New("the outbox disk is full")
+	errClosed  = errors.New("the outbox is closed")
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classifyError wraps an error from SQLite or the operating system in ErrFull for a full disk, and in errDamaged for a
-// damaged file.
 func classifyError(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:

@@ -12,12 +12,11 @@ import (
 const reservedShare = 8
 
 type tenantUsage struct {
-	maxBytes    int64            // largest total row size per tenant; 0 means no limit
-	multiTenant bool             // several tenants share the quota
-	tenantBytes map[string]int64 // row bytes by tenant
+	maxBytes    int64 // largest total row size per tenant; 0 means no limit
+	multiTenant bool
+	tenantBytes map[string]int64
 }
 
-// isEnabled reports whether a limit depends on per-tenant bytes.
 func (s *tenantUsage) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
 // bytesByTenant returns, by tenant, the bytes in the rows selected by an SQL condition, or an empty map if bytes are
@@ -53,8 +52,8 @@ func (s *tenantUsage) remove(sums map[string]int64) {
 	}
 }
 
-// LargestTenants returns the tenants with at least minBytes in rows. If these tenants have less than half of all bytes,
-// the result is empty.
+// LargestTenants returns the tenants with at least minBytes in rows, or none if they have less than half of all bytes
+// together.
 func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,9 +77,9 @@ type Refused struct {
 	OverTenantQuota map[string]bool // the rows exceed the quota for one tenant
 }
 
-// RefusedTenants returns the tenants with exchanges in rows that do not fit into the queue. When the queue becomes
-// full, the largest tenants are refused first. If bytes are not counted by tenant, the result is empty, and Append can
-// refuse the whole flush.
+// RefusedTenants returns the tenants with exchanges in rows that do not fit into the queue, the largest tenants first
+// when the queue becomes full. If bytes are not counted by tenant, the result is empty, and Append can refuse the whole
+// flush.
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

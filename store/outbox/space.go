@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Tidy removes unused pages beyond sparePages from the file. After RequestScrub, called when text was deleted, Tidy
-// removes all unused pages and empties the write-ahead log.
+// Tidy removes unused pages beyond sparePages from the file. After RequestScrub, it removes all unused pages and
+// empties the write-ahead log.
 func (o *Outbox) Tidy() error {
 	o.mu.Lock()
 	scrub := o.needsScrub
@@ -49,8 +49,8 @@ func (o *Outbox) FreeSpace() {
 	o.shrink()
 }
 
-// shrink removes all unused pages from the file. On a full disk, a step can write only into the deleted ballast's
-// space, so each step removes few pages, then copies the write-ahead log into the file. The caller holds mu.
+// shrink removes all unused pages from the file. A full disk has only the deleted ballast's space, so each step removes
+// few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
 		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
@@ -72,7 +72,7 @@ func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 }
 
 // checkpointForBallast copies the write-ahead log into the file if the new pages take more than half the ballast's
-// size. On a full disk, a longer log could not be copied, and no row deleted. The caller holds mu.
+// size, because a full disk would have no room for a longer log. The caller holds mu.
 func (o *Outbox) checkpointForBallast() error {
 	pages, err := queryInt(o.writer, "PRAGMA page_count")
 	if err != nil {
@@ -116,8 +116,8 @@ func (o *Outbox) ensureBallast() error {
 	return classifyError(errors.Join(err, o.checkpointForBallast()))
 }
 
-// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges is allowed to exceed
-// the quota by stateAllowance, and a flush with Carried by any size. The caller holds mu.
+// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges can exceed the quota by
+// stateAllowance, and a flush with Carried by any size. The caller holds mu.
 func (o *Outbox) checkQuota(f *Flush) error {
 	used, err := o.usedBytes()
 	if err != nil {

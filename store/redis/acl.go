@@ -7,10 +7,8 @@ import (
 	"strings"
 )
 
-// deniedCommands finds the commands in an error from the server or from a script (common.lua).
 var deniedCommands = regexp.MustCompile(`no permissions to run the '(.+)' command`)
 
-// withRemedy adds a remedy to an error, if there is one.
 func (s *Store) withRemedy(err error) error {
 	switch {
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrBusy):

@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// Bank holds a fleet's lessons: LESSON.md texts by name, in one set for all replicas. Subscribed replicas are notified
-// when a lesson changes; the rest find the change at the next poll.
+// Bank holds a fleet's lessons: LESSON.md texts by name, in one set for all replicas. Redis notifies subscribed
+// replicas when a lesson changes; the rest find the change at the next poll.
 type Bank struct{ store *Store }
 
 // OpenBank returns a bank, and does not call Redis.
@@ -80,7 +80,7 @@ const (
 	healthCheckInterval = 5 * time.Second
 )
 
-// Watcher loads the bank's lessons, as lesson.Watcher does for a directory. It polls only during Run.
+// Watcher loads the bank's lessons, as lesson.Watcher does for a directory.
 type Watcher struct {
 	Poll time.Duration // time between two polls; 0 means two seconds
 	// OnPanic, if set, is called after a panic in a poll. The active lessons stay.
@@ -165,7 +165,6 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	return err == nil
 }
 
-// reportProblem passes the active book and a new bank problem to onBook.
 func (w *Watcher) reportProblem(problem string) {
 	if problem == w.reportedProblem {
 		return

@@ -12,10 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A settlement adds a session's contribution to the counters. So that a replica need not read all counters again, it
-// adds the other replicas' settlements to its counters in memory. Each shard has a log with the last settlements
-// (written by the script settle.lua). Positions reads new log entries, and Changes returns the deltas (counter
-// changes).
+// A settlement adds a session's contribution to the counters. A replica does not read all counters again, but adds
+// other replicas' settlements to its counters in memory. Each shard has a log with the last settlements (written by the
+// script settle.lua). Positions reads new log entries, and Changes returns the deltas (counter changes).
 
 // maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all the tenant's counters
 // must be read.
@@ -28,8 +27,8 @@ type logEntry struct {
 	deltas string // deltas of the applied steps, encoded by packDeltas
 }
 
-// Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call.
-// Deltas that this Store's Settle has reported as applied are left out.
+// Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call,
+// without those that this Store's Settle has reported as applied.
 //
 // ok is false if deltas are missing; then call Counters instead. Changes must not run during a Settle.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
@@ -123,9 +122,9 @@ func (pr *progress) lastRead(shards int) []int64 {
 	return out
 }
 
-// recordOwnSettlements records the settlements in a plan's answered script calls. Changes leaves out the deltas in
-// these settlements, because Settle's caller has them. A call without an answer might have been executed, so Changes
-// returns the deltas from the log.
+// recordOwnSettlements records the settlements in a plan's answered script calls. Changes leaves these out, because
+// Settle's caller has the deltas. A call without an answer might have been executed, so Changes returns its deltas from
+// the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 )
 
 // AddConsultations adds to the consultation counts (how often a lesson matched), by lesson slug, and sets the time of
-// each lesson's last match. Redis counts a batch with a given name once within an hour, so a caller can repeat the call
-// after a lost answer.
+// each lesson's last match. Redis counts a batch name once within an hour, so a caller can repeat the call after a lost
+// answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
@@ -60,8 +60,7 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.store.Consultations(ctx, slugs)
 }
 
-// PutAnswer stores a text under a name in an existing session, for the replica that serves the session's next turn. The
-// text is deleted with the session.
+// PutAnswer stores a text under a name in an existing session, for the replica that serves the session's next turn.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("notes")
 	p.add(sessionLocation(tenant, id), "s", string(id[:]), "l:"+name, text)

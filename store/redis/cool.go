@@ -25,16 +25,15 @@ const (
 type ExchangeDeleter struct {
 	store *Store
 	group string
-	owner string // lease owner
+	owner string
 
-	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked. A keyspace
-	// in keptSince is checked again from the time there, because a session kept its exchanges.
+	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked, except in
+	// the keyspaces in keptSince, where a session kept its exchanges.
 	checkedBefore string
 	keptSince     map[string]string // last use of the oldest session that keeps its exchanges, by key prefix
 	recheckAt     time.Time         // next time to check all sessions again
 }
 
-// recheckAfter is how often all sessions are checked again.
 const recheckAfter = 24 * time.Hour
 
 // NewExchangeDeleter returns an ExchangeDeleter for a group. owner is the unique name in the lease.
@@ -121,8 +120,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with unchecked old sessions. streams is the number of sample streams in these
-// keyspaces. positions has the group's position in each stream that the group reads.
+// findOld returns the keyspaces with unchecked old sessions, the number of sample streams in them, and the group's
+// position in each stream that the group reads.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = deleter.store.do(ctx, "cool", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {

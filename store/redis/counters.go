@@ -26,8 +26,8 @@ type counterRow struct {
 	fields map[string]string
 }
 
-// Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. If a shard
-// gets a settlement meanwhile, it is read again, up to maxCounterReads times. If settlements never pause, some rows
+// Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. A shard
+// that gets a settlement meanwhile is read again, up to maxCounterReads times. If settlements never pause, some rows
 // lack the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
@@ -272,7 +272,6 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 	return s.readField(ctx, "meta", location{}, "values", key)
 }
 
-// readField returns a field in the hash at key. ok is false if the field is missing.
 func (s *Store) readField(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, s.key(loc, key), field).Result()

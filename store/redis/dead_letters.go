@@ -15,10 +15,10 @@ import (
 )
 
 // A session or an exchange at which a step panicked gets a mark, a session.DeadLetter, in the hash 'aside'. The field
-// is the session id, followed by the exchange id, if any.
+// is the session id, followed by any exchange id.
 
-// deadLetterHeader is the size of a mark's header. The header is "1" while the session is set aside, and six digits
-// that count how often it was set aside. The DeadLetter follows in JSON.
+// deadLetterHeader is the size of a mark's header: "1" while the session is set aside, and six digits that count how
+// often it was set aside. The DeadLetter follows in JSON.
 const deadLetterHeader = 7
 
 // SetAside marks sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a

@@ -38,7 +38,6 @@ var (
 	ErrURL = errors.New("cannot be used as a Redis address")
 )
 
-// classifyError wraps a server or network error in one of the errors above, without the password.
 func classifyError(ctx context.Context, err error) error {
 	if err == nil || isAbsent(err) {
 		return err
@@ -106,8 +105,8 @@ func classifyReply(err error, text string) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// isDamagedValue reports whether a command or a script failed on a value's content. Only the value's tenant is
-// affected, so the error does not mean that Redis is unavailable.
+// isDamagedValue reports whether a command or a script failed on a value's content. Such an error does not mean that
+// Redis is unavailable.
 func isDamagedValue(text string) bool {
 	for _, pattern := range []string{"is not an integer", "is not a valid float", "attempt to "} { // the last one begins a Lua error
 		if strings.Contains(text, pattern) {

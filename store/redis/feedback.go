@@ -39,10 +39,10 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 }
 
 // AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
-// entry replaces the earlier one, even if the later version arrives first.
+// entry replaces the earlier one, whichever arrives first.
 //
-// The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries might be
-// stored, and the caller repeats the call.
+// The error is a session.FeedbackFull if a session has reached the limit. After any other error the caller repeats the
+// call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
 	var ids []session.ID
@@ -123,8 +123,8 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// UnsettledSessions returns closed sessions with feedback or exchanges after the settlement, at most limit. The order
-// is random, so that replicas take different sessions.
+// UnsettledSessions returns closed sessions with feedback or exchanges after the settlement, at most limit, in random
+// order, so that replicas take different sessions.
 func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []session.UnsettledSession, err error) {
 	const size = len(session.ID{})
 	found, total := map[keyspace][]string{}, 0
@@ -177,8 +177,7 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 }
 
 // RatedOpenSessions returns a tenant's open sessions and their feedback, at most limit, after a position (last from the
-// previous call, or ""). A shard's sessions are ordered by newest feedback, and each shard gets an equal share of the
-// limit.
+// previous call, or ""). Each shard gets an equal share of the limit, and orders the sessions by newest feedback.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.tenantKeyspaces(tenant), parseSequences(after)
@@ -242,7 +241,6 @@ func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspa
 	return latest, err
 }
 
-// formatSequences formats sequence numbers as SHARD:NUMBER pairs, sorted by shard.
 func formatSequences(sequences map[int]int64) string {
 	var list []string
 	for _, shard := range slices.Sorted(maps.Keys(sequences)) {
@@ -264,7 +262,7 @@ func parseSequences(text string) map[int]int64 {
 }
 
 // readRatedOpenSessions returns session rows and feedback. It leaves out sessions without a row, and sessions with
-// feedback that does not decode. Closing such a session reports the error.
+// feedback that does not decode, because closing such a session reports the error.
 func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))
@@ -315,8 +313,8 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 }
 
 // Park stores feedback on a session that is not stored yet, under an echo key (a hash by which later requests find the
-// session). A later version of an entry replaces the earlier one. The caller looks the key up again afterwards, because
-// the key's session might have been stored meanwhile.
+// session). A later version of an entry replaces the earlier one. The caller then looks the key up again, because the
+// session might have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {

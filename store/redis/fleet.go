@@ -23,8 +23,8 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// The mark is the server's time at the first Epoch call on an empty Redis. After all data is lost, the mark is
-		// different.
+		// The mark is the server's time at the first Epoch call on an empty Redis, so it changes after all data is
+		// lost.
 		key := s.commonKey("epoch")
 		pipe := c.Pipeline()
 		pipe.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0)
@@ -44,7 +44,6 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// hashEpoch returns a hash of the mark and the servers' run ids.
 func hashEpoch(mark string, runIDs []string) string {
 	slices.Sort(runIDs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runIDs, " ")))
@@ -52,7 +51,7 @@ func hashEpoch(mark string, runIDs []string) string {
 }
 
 // erasureAge is the age at which an erasure (a deletion that all replicas repeat) leaves the list. A replica that was
-// down for longer could store an erased session again from the outbox.
+// down for longer could store an erased session again.
 const erasureAge = 24 * time.Hour
 
 // Announce appends an erasure to the list for all replicas, so that no replica writes the sessions again, and returns
@@ -114,8 +113,8 @@ func optOutName(id session.ID) string {
 	return string(sum[:16])
 }
 
-// PutOptOutMarks stores marks on opted-out sessions for all replicas. If a session has two marks, the mark with more
-// hidden items stays, because a mark that arrives late must not make items visible again.
+// PutOptOutMarks stores marks on opted-out sessions for all replicas. Of two marks on a session, the one with more
+// hidden items stays, because a late mark must not make items visible again.
 func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {

@@ -95,8 +95,8 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 	})
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, with the tenant's notes and parked feedback. It
-// returns the number of sessions. The tenant's name and counters stay. After an error, repeat the call.
+// ForgetTenant deletes a tenant's sessions, as Forget does, with the notes and parked feedback. It returns the number
+// of sessions. The tenant's name and counters stay. After an error, repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	all := func(context.Context, client) ([]keyspace, error) { return s.tenantKeyspaces(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
@@ -116,7 +116,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 }
 
 // PurgeSessions deletes the sessions last seen before the given time, as Forget does, and returns the number. When ctx
-// ends, it stops after the current step of some milliseconds. One step is always done.
+// ends, it stops after the current step of some milliseconds.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {

@@ -12,7 +12,6 @@ import (
 
 const commonTag = "precept" // hash tag in the keys without a tenant
 
-// commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
 // digest returns the first 8 bytes of an id's SHA-256, the key for values with a text id.
@@ -45,7 +44,6 @@ func encodeEchoKey(k session.EchoKey) string {
 	return string(b[:])
 }
 
-// micros and fromMicros convert between a time and the stored microseconds.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 

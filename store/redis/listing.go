@@ -63,9 +63,8 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists ordered by compare. A list with count references can continue in the keyspace. The result
-// ends where the first such list ends, because later references could be missing. A result with fewer than count
-// references is complete.
+// mergeLists merges lists ordered by compare. A list with count references can continue in the keyspace, so the result
+// ends where the first such list ends. A result with fewer than count references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
 	var end *position
 	for _, list := range lists {
@@ -125,10 +124,10 @@ type pageBuilder struct {
 	from, to int64
 	limit    int
 	refs     []ref
-	last     position // last examined reference's position
-	scanned  int      // examined references
-	more     bool     // more references can follow last
-	atEnd    bool     // all references were examined
+	last     position
+	scanned  int
+	more     bool // more references can follow last
+	atEnd    bool
 }
 
 func newPageBuilder(within session.ListRange) *pageBuilder {

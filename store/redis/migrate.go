@@ -109,7 +109,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 }
 
 // Migrate moves an earlier release's store to shards, while only replicas with this release serve. After an error,
-// another call, from any machine, continues. For a store with shards, Migrate returns the zero MigrateResult.
+// another call, from any machine, continues. For a store with shards, Migrate does nothing.
 func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResult, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
@@ -141,12 +141,10 @@ func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResu
 // movingKey returns the key that exists from a migration's start until the old keys are deleted.
 func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
-// oldKeys returns a tenant's keyspace in the old layout.
 func (m *migrator) oldKeys(tenant string) keyspace {
 	return m.store.resolveKeyspace(1, tenantLocation(tenant))
 }
 
-// newKeys returns a location's keyspace in the shards.
 func (m *migrator) newKeys(loc location) keyspace {
 	return m.store.resolveKeyspace(m.options.Shards, loc)
 }
@@ -172,7 +170,6 @@ func (m *migrator) renewLease(ctx context.Context) error {
 	return err
 }
 
-// eachTenant calls fn for each tenant, for several tenants in parallel.
 func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(migrateWorkers)

@@ -33,7 +33,6 @@ func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	return nil
 }
 
-// globEscape escapes the special characters in a SCAN pattern.
 func globEscape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
 }

@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies all sessions of a tenant, ordered by last use, and can continue at the position in the key
-// 'moving'. copyChangedSessions copies the sessions that move in the list meanwhile.
+// copyAllSessions copies a tenant's sessions, ordered by last use, from the position in the key 'moving'.
+// copyChangedSessions copies the sessions that move in the list meanwhile.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -172,8 +172,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies sessions' index entries. The index entries are copied before the sessions, because a session without
-// index entries is never found. writeSessions deletes the index entries for deleted sessions.
+// copyIndex copies sessions' index entries. This comes first, because a session without index entries is never found.
+// writeSessions deletes the index entries for deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
@@ -218,7 +218,6 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the stream entry ids in an earlier copy that are no longer in the session.
 func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
 	if o.entries != nil {

@@ -131,7 +131,7 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 }
 
 // copyDeletions copies a frozen tenant's unfinished deletions. Before the freeze, a copied deletion could end in the
-// old layout; the copy would then delete the index entries for a new session with this id.
+// old layout, and the copy would delete the index entries for a new session with this id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()
@@ -174,7 +174,6 @@ func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (pos
 	return groupsText(groups), nil
 }
 
-// groupsText formats consumer group names and positions, one group on each line.
 func groupsText(groups []goredis.XInfoGroup) (text string) {
 	for _, g := range groups {
 		text += g.Name + " " + g.LastDeliveredID + "\n"

@@ -23,7 +23,6 @@ type progress struct {
 	oldLayoutRead  bool                       // Positions has succeeded for a store in the old layout
 }
 
-// shardPosition is the last settlement and the last write read from a shard.
 type shardPosition struct{ lastSettlement, lastWrite int64 }
 
 // tenantProgress is a tenant's position, and the deltas waiting for Changes.
@@ -71,8 +70,8 @@ func (pr *progress) dropTenantsExcept(names []string) {
 }
 
 // Positions returns two values for each followed tenant, one for the counters and one for the feedback on open
-// sessions. The caller reads the data again only if the value has changed. The result also lists other tenants with
-// changes, each with a zero Position. The first call returns all tenants with both values.
+// sessions. The caller reads the data again only if the value has changed. The result also lists other changed tenants
+// with a zero Position. The first call returns all tenants with both values.
 func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()

@@ -63,8 +63,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 
 // WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
 // with empty data is deleted. A Lua script can write to only one shard, so all notes are first stored in the tenant's
-// shard (session notes in the hash 'jots'), and session notes then move to the sessions' shards. SessionNote looks in
-// both places.
+// shard (session notes in the hash 'jots'), and session notes then move to the sessions' shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(tenantNotes)) {

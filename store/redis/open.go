@@ -42,14 +42,14 @@ type Options struct {
 	Shards int
 }
 
-// Store is a store in Redis, safe for concurrent use. Several processes can use the same Redis.
+// Store is a store in Redis, safe for concurrent use.
 type Store struct {
 	options   Options
 	client    client
 	prefix    string
-	user      string                     // user in the address
-	tlsParams tlsParams                  // TLS parameters in the address
-	scripts   map[string]*goredis.Script // scripts by file name
+	user      string
+	tlsParams tlsParams
+	scripts   map[string]*goredis.Script
 
 	breaker       breaker // circuit breaker for all operations except look-ups
 	lookupBreaker breaker // circuit breaker for look-ups with a waiting request
@@ -93,8 +93,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// markUncertain makes the next write check the tenant list and the shard count, because Redis might have lost data, for
-// example while the connection was broken.
+// markUncertain makes the next write check the tenant list and the shard count, because Redis might have lost data.
 func (s *Store) markUncertain() {
 	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
@@ -196,13 +195,13 @@ type breaker struct {
 	maxFailures int // consecutive failures tolerated by a closed breaker; a short call can fail by chance
 
 	mu        sync.Mutex
-	failures  int       // consecutive failures
-	failure   error     // last failure
+	failures  int
+	failure   error
 	openUntil time.Time // zero means closed
 }
 
-// allow reports whether a call can be sent. If the call is an open breaker's probe, all other calls are refused until
-// the probe succeeds or another period has passed.
+// allow reports whether a call can be sent. After an open breaker's probe, all other calls are refused until the probe
+// succeeds or another period has passed.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,7 +252,6 @@ func (b *breaker) refusal() error {
 	return r
 }
 
-// refusedCall is the error for a call refused by an open breaker.
 type refusedCall struct {
 	kind error // ErrDown or ErrTLS
 	text string

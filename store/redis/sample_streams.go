@@ -13,7 +13,6 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all sample streams. A tenant has a stream in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
 	keyspaces, err := s.allKeyspaces(ctx, c)
 	for _, ks := range keyspaces {
@@ -51,8 +50,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 }
 
 // SamplesAfter returns a stream's next samples after a position ("" means from the start), up to and including until
-// ("" means to the end). The result last is the last returned sample's position, or the given position if no sample
-// follows.
+// ("" means to the end). last is the last returned sample's position, or the given one if no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {

@@ -20,9 +20,9 @@ var scriptFiles embed.FS
 // scriptCall finds a command in a script.
 var scriptCall = regexp.MustCompile(`\bcall\('([A-Z]+)'`)
 
-// loadScripts returns the lua/*.lua scripts by name. Each script begins with the commands that the Redis user must be
-// allowed to call, then the common.lua text. The commands are the same for all scripts, so that one error names all
-// missing commands. Only the lessons script has more, which a fleet with lessons in directories does not need.
+// loadScripts returns the lua/*.lua scripts by name. Each begins with the commands that the Redis user must be allowed
+// to call, then the common.lua text. The commands are the same for all scripts, so that one error names all missing
+// commands. Only the lessons script has more, which a fleet with lessons in directories does not need.
 func loadScripts() (map[string]*goredis.Script, error) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
@@ -58,8 +58,8 @@ func loadScripts() (map[string]*goredis.Script, error) {
 }
 
 // keys returns a script's two keys. The first selects the slot, and the second never exists. While a slot moves between
-// two nodes of a Cluster, each node has a part of the keys, and refuses scripts with a missing key. Because of the
-// second key, both nodes refuse the script, so no script sees only a part of the data.
+// two nodes of a Cluster, each node has a part of the keys, and refuses scripts with a missing key. So both nodes
+// refuse the script, and no script sees only a part of the data.
 func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
 // script runs a script at a location. It sends the script's digest, and the text if the server does not know the
@@ -90,7 +90,7 @@ func toArgs(texts []string) []any {
 const (
 	maxCallItems     = 200     // items per script call, which blocks the server for some milliseconds
 	maxCallBytes     = 1 << 20 // size of these items, unless a single item is larger
-	maxPipelineCalls = 32      // calls in one pipeline
+	maxPipelineCalls = 32
 	maxPipelineBytes = 4 << 20 // size of these calls, unless a single call is larger
 )
 
@@ -120,8 +120,7 @@ func newPlan(script string) *plan { return &plan{script: script} }
 
 func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planItem{loc, args}) }
 
-// splitCalls groups the items into calls. Each item is added to the last call for the keyspace, or to a new call if the
-// last is full.
+// splitCalls groups the items into calls, up to the limits for one call.
 func (p *plan) splitCalls(s *Store) {
 	p.calls = nil
 	lastCalls := map[location]*call{}
@@ -146,8 +145,7 @@ func (p *plan) splitCalls(s *Store) {
 	}
 }
 
-// results yields the integers that the script returns, each with the index of the item, or -1 if a call returns more
-// integers than it has items.
+// results yields the integers that the script returns, each with the item's index, or -1 for integers beyond the items.
 func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
@@ -165,7 +163,6 @@ func (p *plan) results() iter.Seq2[int, int64] {
 	}
 }
 
-// runPlan runs a plan's calls in order, in pipelines.
 func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	p.splitCalls(s)
 	for calls := p.calls; len(calls) > 0; {
@@ -182,8 +179,8 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
-// runPipeline runs calls in one pipeline. If a server does not know the script, the refused calls are repeated in one
-// pipeline, the first with the script text. In a Cluster this is repeated until each such server has the text.
+// runPipeline runs calls in one pipeline. Calls refused by a server that does not know the script are repeated, the
+// first with the script text, until each server in a Cluster has the text.
 func (s *Store) runPipeline(ctx context.Context, c client, script *goredis.Script, calls []*call) error {
 	for withText := false; len(calls) > 0; withText = true {
 		pipe := c.Pipeline()
@@ -210,7 +207,6 @@ func (s *Store) runPipeline(ctx context.Context, c client, script *goredis.Scrip
 	return nil
 }
 
-// withTenants is like do, and registers the tenants first.
 func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
 	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {

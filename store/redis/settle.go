@@ -44,12 +44,12 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	return a, nil
 }
 
-// Settle applies each settlement, which counts a session's reward, if the session still has version From. The deltas
-// are added to the counters, and To becomes the session's SettledState, with version From+1. A settlement from version
-// 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again.
+// Settle applies each settlement, which counts a session's reward, if the session still has version From: the deltas
+// are added to the counters, and To becomes the SettledState, with version From+1. A settlement with From 0 also closes
+// the session. If one is not applied, the caller reads SettledState and computes it again.
 //
-// An applied settlement removes the session from UnsettledSessions, unless there are feedback or exchanges that it does
-// not include. After an error some settlements might have been applied; the versions make repeating the call safe.
+// An applied settlement removes the session from UnsettledSessions, unless feedback or exchanges have arrived
+// meanwhile. After an error some settlements might have been applied; the versions make repeating safe.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -68,7 +68,6 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// stepArgs returns the arguments for a settlement in settle.lua.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packSettledState(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string

@@ -46,8 +46,8 @@ func crc16(text string) (crc uint16) {
 	return crc
 }
 
-// location identifies a keyspace for any number of shards. The shard is hash modulo the number of shards. The zero
-// location has the keys that belong to no tenant.
+// location identifies a keyspace for any number of shards. The shard is hash modulo that number. The zero location has
+// the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string
@@ -62,7 +62,6 @@ const (
 	shardKeys                      // a shard's keys without a tenant
 )
 
-// sessionLocation returns the location for a session's keys.
 func sessionLocation(tenant string, id session.ID) location {
 	sum := sha256.Sum256(id[:])
 	return location{tenantKeys, tenant, sum[0]}
@@ -133,8 +132,8 @@ func (s *Store) tenantKeyspaces(tenant string) []keyspace {
 	return keyspaces
 }
 
-// shardKeyspaces returns the keyspaces that together have all lists. There is one for each shard, with only the list
-// prefix, or in the old layout one for each tenant.
+// shardKeyspaces returns the keyspaces that together have all lists: one for each shard, with only the list prefix, or
+// in the old layout one for each tenant.
 func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
@@ -214,7 +213,7 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// memberTenant returns the tenant for a list member. In a shard the tenant is the member's end (rest), in the old
+// memberTenant returns the tenant for a list member. In a shard the tenant is the member's end (rest); in the old
 // layout the list belongs to a tenant.
 func (k keyspace) memberTenant(rest string) string {
 	if k.base == "" {
@@ -223,8 +222,8 @@ func (k keyspace) memberTenant(rest string) string {
 	return k.tenant
 }
 
-// readLayout reads the shard count, or stores one if Redis has none: Options.Shards in a new store, or the count that
-// this Store has read before. An earlier release's store keeps one shard for each tenant until Migrate.
+// readLayout reads the shard count. If Redis has none, it stores Options.Shards in a new store, or the count that this
+// Store has read before. An earlier release's store keeps one shard for each tenant until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.options.Shards).Int()
 	if err != nil {

@@ -47,7 +47,7 @@ func (t *tenantSet) add(names []string) {
 }
 
 // register adds tenants to the tenant list, before data is stored for them. A crash can leave a listed tenant without
-// data, but never an unlisted tenant with data.
+// data, but no unlisted tenant with data.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if s.layoutUncertain.Load() {
 		if err := s.readLayout(ctx, c); err != nil {

@@ -125,8 +125,8 @@ func certificateNames(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// isRefusedClient reports whether a server that asked for a client certificate closed the connection while precept has
-// no certificate. The missing certificate is then the likely cause, even if the server's TLS alert was lost.
+// isRefusedClient reports whether a server closed the connection after asking for a client certificate that precept
+// does not have. This is the likely cause, even if the server's TLS alert was lost.
 func (p *tlsParams) isRefusedClient(err error) bool {
 	return p.clientCertRequested != nil && p.clientCertRequested.Load() && isClosedConnection(err)
 }

@@ -17,7 +17,7 @@ import (
 
 type address struct {
 	goredis.UniversalOptions
-	prefix    string // prefix for all keys
+	prefix    string
 	tlsParams tlsParams
 }
 
@@ -171,8 +171,8 @@ func (a *address) parseHosts(list []string) error {
 	return err
 }
 
-// connect returns a client with all time limits set, because by default the library waits ten seconds for a server that
-// hangs. onConnect is called for every new connection.
+// connect returns a client with all time limits set, because the library's default for a server that hangs is ten
+// seconds. onConnect is called for every new connection.
 func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }

@@ -63,10 +63,9 @@ type cursor struct {
 	keyspace keyspace
 	refs     []ref    // references read and not yet returned
 	last     position // last reference read from the keyspace
-	atEnd    bool     // no further references
+	atEnd    bool
 }
 
-// merger merges references from several cursors by position.
 type merger struct {
 	cursors    cursorHeap // cursors with references
 	refillable []*cursor  // cursors with few references left and maybe more in the keyspace
@@ -74,7 +73,6 @@ type merger struct {
 	perCall    int        // references read per call from a keyspace
 }
 
-// cursorHeap is a heap of cursors, ordered by the first reference's position.
 type cursorHeap []*cursor
 
 func (h cursorHeap) Len() int { return len(h) }
@@ -122,8 +120,8 @@ func (m *merger) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with each value of tenant ("" for all tenants), in position order. To limit the memory, it reads all
-// tenants in groups of keyspaces, and values are ordered only within a group.
+// walk calls fn with each value of tenant ("" for all tenants), in position order. To limit the memory, it reads groups
+// of keyspaces, and values are ordered only within a group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
@@ -192,8 +190,8 @@ func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page [
 	return page, more, err
 }
 
-// readMore reads further references when a cursor has no reference left. It reads for all cursors with few references,
-// so that many keyspaces share a round trip.
+// readMore reads further references when a cursor has none left, for all cursors with few references, so that many
+// keyspaces share a round trip.
 func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
 	for m.emptyCount > 0 {
 		n := min(len(m.refillable), 256)
@@ -238,8 +236,7 @@ func bounds(since, until time.Time) (from, to int64) {
 const deletedAt = math.MinInt64 // ref.at for a deleted session
 
 // EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until); a zero time means no
-// bound. Each tenant's samples are ordered by first write. Samples written meanwhile can be included. The first error
-// from fn ends the call.
+// bound. Each tenant's samples are ordered by first write. The first error from fn ends the call.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		store: s, op: "walk over samples", readValues: s.readSamples,
@@ -328,7 +325,6 @@ func sessionOrderRefs(tenant string, list []goredis.Z) []ref {
 	return refs
 }
 
-// readStarts sets at in each reference to a session that is not deleted.
 func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	heads, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")

@@ -20,9 +20,9 @@ import (
 const maxDocumentBytes = 64 << 20
 
 // Write stores a batch. The index entries (echo keys and sample ids) come first, because a session without index
-// entries is never found. Rows, exchanges and samples follow. A stored row with a newer Seen, a stored exchange and a
-// stored echo key are not replaced. A sample replaces the stored sample with the same id. After an error a part of the
-// batch might be stored, and the caller repeats the call.
+// entries is never found. A stored row with a newer Seen, a stored exchange and a stored echo key are not replaced. A
+// sample replaces the stored sample with the same id. After an error a part of the batch might be stored, and the
+// caller repeats the call.
 //
 // After session.ErrInvalid nothing was stored, because at least one value can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -87,7 +87,7 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32 // attempts to write a row that other replicas also change
 
-// writeUnit writes a unit's row. It merges the row with the stored row, and starts again if the stored row has changed
+// writeUnit merges a unit's row with the stored row and writes it, and starts again if the stored row has changed
 // meanwhile. Several replicas can assign lessons in a unit at the same time, and no assignment must be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {

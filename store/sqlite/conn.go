@@ -17,7 +17,7 @@ import (
 // conn is one connection to the file, for one goroutine at a time.
 //
 // Statements run inside do. After a failed statement, or when do's context has ended, later statements have no effect
-// and return no rows, and do returns the error. Code therefore checks errors only where a result matters.
+// and return no rows, and do returns the error. So code checks errors only where a result matters.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with other drivers.
 type conn struct {
@@ -31,7 +31,7 @@ type conn struct {
 // context, so Store.retry waits instead.
 //
 // Do not use SetDefensive from zombiezen v1.4.2. It passes only one of two variable arguments, and SQLite writes to the
-// address read in place of the second: on 16 cores the process crashed, or statements were damaged.
+// address read in place of the second: on 16 cores the process crashed.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -47,7 +47,6 @@ func connect(ctx context.Context, uri, settings string) (*conn, error) {
 
 func (c *conn) close() error { return c.db.Close() }
 
-// do runs fn, and returns the first statement failure.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
 	if c.interrupts {
@@ -103,7 +102,6 @@ func (c *conn) resetStmt(stmt *sqlite.Stmt) {
 	c.fail(stmt.ClearBindings())
 }
 
-// exec executes a statement, and returns the number of changed rows.
 func (c *conn) exec(query string, args ...any) int64 {
 	for range c.query(query, args...) { // a PRAGMA may return rows
 	}
@@ -113,7 +111,6 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert executes a statement that adds a row, and returns the rowid.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -173,8 +170,8 @@ type row struct {
 
 func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
-// scan copies the first columns into dest, converted to the variable types (see bind). A column with a different type,
-// such as NULL, is read as zero.
+// scan copies the first columns into dest, converted as in bind. A column with a different type, such as NULL, is read
+// as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
 		col := r.firstColumn + i
@@ -246,8 +243,8 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// bind sets a statement argument. A time is stored as Unix microseconds. A float is stored as the integer with the same
-// bits, so the value never changes.
+// bind sets a statement argument. A time is stored as Unix microseconds, a float as the integer with the same bits, so
+// that the value never changes.
 func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:
@@ -277,6 +274,5 @@ func bind(stmt *sqlite.Stmt, index int, v any) {
 	}
 }
 
-// micros and fromMicros convert between a time and Unix microseconds.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

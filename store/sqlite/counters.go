@@ -28,14 +28,13 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	})
 }
 
-// Settle applies settlements. A settlement counts a session's reward. It is applied only if the stored state has
-// version From: Settle then adds the deltas to the counters, and stores To with version From+1. A settlement from
-// version 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again. All
-// settlements run in one transaction, in order.
+// Settle applies settlements; each one counts a session's reward. A settlement is applied only if the stored state has
+// version From: Settle then adds the deltas to the counters, and stores To with version From+1. A settlement with From
+// 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again. All run in one
+// transaction, in order.
 //
 // After an error none was applied, unless the context ended during the commit; the versions make repeating safe. An
-// applied settlement removes the session from UnsettledSessions, unless feedback arrived after the settlement was
-// computed.
+// applied settlement removes the session from UnsettledSessions, unless feedback has arrived meanwhile.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -72,8 +71,8 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 }
 
 // cell is one non-zero counter. A counter row holds all cells for one scope (such as a lesson's arm) and one day,
-// sorted by field. A cell is encoded as the field name and a zigzag varint. Go adds the values, because SQL turns an
-// overflowing sum into a float.
+// sorted by field. A cell is encoded as the field name and a zigzag varint. Go adds the values, because an overflowing
+// sum in SQL becomes a float.
 type cell struct {
 	field string
 	value int64
@@ -107,7 +106,6 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds c to the cell with the same field in the sorted cells, or inserts c.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -117,7 +115,7 @@ func addCell(cells []cell, c cell) []cell {
 	return slices.Insert(cells, i, c)
 }
 
-// store adds the sums to the table in key order, which is the order in the B-tree.
+// store adds the sums to the table in key order, the order in the B-tree.
 func (s *sums) store(t *tx) {
 	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b counterRowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
@@ -141,7 +139,6 @@ func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 	}
 }
 
-// decodeCells calls fn with each cell of a counter row. It records a failure for a damaged row.
 func (c *conn) decodeCells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters for %q: %w", scope, err))

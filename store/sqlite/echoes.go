@@ -11,17 +11,16 @@ import (
 	"precept/internal/session"
 )
 
-// An echo is a key by which feedback and later turns find a session. A turn writes several echoes, but look-ups are
-// rare. The keys are hashes, so in one large B-tree each new key would change a different page. The primary key
-// therefore begins with the number of a generation (a group of echoes), and the newest generation fits into the cache.
-// A look-up reads all generations (docs/decisions/0032-echoes.md).
+// An echo is a key by which feedback and later turns find a session. The keys are hashes, so in one large B-tree each
+// new key would change a different page. The primary key therefore begins with the number of a generation (a group of
+// echoes), and the newest generation fits into the cache. A look-up, which is rare, reads all generations
+// (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
 	maxGenerationSize = 64 << 10 // echoes per generation, about 1.7 MiB
 	maxGenerations    = 64       // a new generation replaces the oldest
 )
 
-// generation is a group of rows in the table echoes; size is the number of rows.
 type generation struct{ number, size int64 }
 
 func newestGeneration(c *conn) (g generation) {
@@ -58,7 +57,6 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	})
 }
 
-// encodeNumbers encodes a number list as JSON, for SQLite's json_each.
 func encodeNumbers(list []int64) string {
 	b, _ := json.Marshal(list) // numbers always encode
 	return string(b)
@@ -91,7 +89,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 }
 
 // compactGeneration keeps only the newest maxEchoesPerKey echoes per key in a full generation, because FindEcho returns
-// no more sessions per key. It also deletes the generations beyond the newest maxGenerations.
+// no more. It also deletes the generations beyond the newest maxGenerations.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,

@@ -7,8 +7,7 @@ import (
 	"precept/internal/session"
 )
 
-// deleteChunk is the number of sessions deleted per transaction. A transaction takes some milliseconds, so that other
-// writes can run in between.
+// deleteChunk is the number of sessions deleted per transaction, so that other writes can run in between.
 const deleteChunk = 64
 
 type storedSession struct {
@@ -17,8 +16,8 @@ type storedSession struct {
 }
 
 // Forget deletes a session with all data, and reports whether the session existed. The counters keep the session's
-// contribution, which identifies no session. SQLite overwrites the freed pages, and a checkpoint removes old page
-// copies from the WAL.
+// contribution, which identifies no session. SQLite overwrites the freed pages, and a checkpoint removes old copies
+// from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
@@ -101,12 +100,11 @@ func (t *tx) dropSession(sid int64) {
 }
 
 // maxYoungSessions is how many consecutive sessions started after the time limit PurgeSessions reads before it stops.
-// Sessions are numbered approximately in start order, so few older sessions follow. A later call deletes them.
+// Few older sessions follow, because sessions are numbered approximately in start order.
 const maxYoungSessions = 4096
 
 // PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it finishes the
-// current step (some milliseconds), and returns ctx's error. Echoes stay until the generation is deleted, but FindEcho
-// does not return them.
+// current step (some milliseconds). Echoes stay until the generation is deleted, but FindEcho does not return them.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
@@ -135,9 +133,9 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err
 
 type purgeCandidates struct {
 	list       []storedSession
-	lastSID    int64 // last session read
-	youngCount int   // consecutive young sessions up to lastSID
-	isLast     bool  // no candidates follow
+	lastSID    int64
+	youngCount int  // consecutive young sessions up to lastSID
+	isLast     bool // no candidates follow
 }
 
 // findOldSessions returns up to deleteChunk sessions last seen before a time, ordered by sid, from after+1.

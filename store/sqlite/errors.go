@@ -32,7 +32,6 @@ var (
 	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("the store is closed")
 
-	// errReading reports that a read in progress prevents a checkpoint.
 	errReading = errors.New("the store is being read")
 )
 
@@ -41,7 +40,6 @@ func isBusy(err error) bool {
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
-// classifyError wraps an error from SQLite in one of the errors above, if one applies.
 func classifyError(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {

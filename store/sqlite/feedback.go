@@ -13,8 +13,8 @@ import (
 )
 
 // AddFeedback adds entries to the sessions' feedback in one transaction, and returns the number of changes by session.
-// If an entry has two versions, AddFeedback keeps the one with the later At or, at the same time, with the greater
-// hash. If a session has reached the limit, the error is a session.FeedbackFull with the number of rejected entries.
+// Of two versions it keeps the one with the later At or, at the same time, with the greater hash. If a session has
+// reached the limit, the error is a session.FeedbackFull with the number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -125,8 +125,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the only entry in list. ok is false if list is empty, or if the entry has a different id with an
-// equal hash.
+// onlyEntry returns the only entry in list. ok is false if list is empty, or if the entry has a different id (with an
+// equal hash).
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -210,7 +210,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // isParkingFull reports whether the tenant or the key has no room for a further parked entry. All tenants together have
-// room for 2*MaxParked entries. One tenant's share must not exceed the free room, so that no tenant fills it all.
+// room for 2*MaxParked entries. One tenant's share must not exceed the free room.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	tenantCount := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)

@@ -20,8 +20,8 @@ const (
 	packS2Long       = 2         // first byte in an s2 document without the dictionary
 )
 
-// smallDict is the s2 dictionary: text from many small documents. It is part of the file format; a changed dictionary
-// would need a new first byte instead of packS2.
+// smallDict is the s2 dictionary, and part of the file format: a changed dictionary would need a new first byte instead
+// of packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +

@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads all table rows in a range, and releases the connection before it calls a function with a page of rows. A
-// database snapshot held during a slow export would prevent checkpoints, and the WAL would grow without limit.
+// A walk releases the connection before it calls a function with a page of rows. A database snapshot held during a slow
+// export would prevent checkpoints, and the WAL would grow without limit.
 const (
 	pageRows  = 256     // rows per page
 	pageBytes = 1 << 20 // document bytes at which a page ends
@@ -132,7 +132,6 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		}, func(v session.ListedSession) error { return fn(v.Row, v.SettledState) })
 }
 
-// scanListed reads rowColumns and settledColumns, and returns the size in bytes.
 func scanListed(r row, v *session.ListedSession) int {
 	r.scan(append(rowPointers(&v.Row), settledPointers(&v.SettledState)...)...)
 	return len(v.Row.Data) + len(v.SettledState.AssignmentAtClose)
@@ -155,9 +154,9 @@ func (w *walkRange) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk reads table rows in pages, in row number order, and calls fn with each row. The query's first column is the row
+// walk reads table rows in pages, by row number, and calls fn with each row. The query's first column is the row
 // number. The query arguments are the previous page's last row number, the step's highest row number, the two times,
-// the tenant and the limit. A step examines at most walkRows rows.
+// the tenant and the limit.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -195,7 +194,6 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	return nil
 }
 
-// scanner reads a row, and returns the value and the size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
 // scanPage reads rows until it has maxRows rows or pageBytes bytes; then more is true. It copies the last row's first

@@ -10,8 +10,8 @@ const (
 	applicationID = 0x70726370
 	// schemaVersion is this release's schema; see migrations.
 	schemaVersion = 9
-	// lateExchangeVersion is the first schema that records exchanges arriving after their session's settlement (the
-	// final count). The migration to reopenVersion finds such exchanges in the files of older releases.
+	// lateExchangeVersion is the first schema that records exchanges arriving after their session's settlement. The
+	// migration to reopenVersion finds such exchanges in older files.
 	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row per echo.
 	echoVersion = 9
@@ -23,8 +23,8 @@ const (
 // B-trees grow at the end. If an exchange, an echo or feedback arrives before the session's own data, the session gets
 // a row with data NULL.
 //
-// data is JSON. items holds an exchange's new list items separately, because copying them would take most of the
-// encoding time. k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix microseconds.
+// data is JSON. items holds an exchange's new list items; copying them into data would take most of the encoding time.
+// k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix microseconds.
 //
 // state is 0 before the session's data is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a panic).
 // The index sessions_open has only rows with state 1, so that updating seen and data changes no index. A session with
@@ -100,7 +100,7 @@ UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM se
 `
 
 // lateExchangeScript marks sessions as unsettled if exchanges arrived after their samples were built. A sample's time
-// is the end of the last exchange, to the millisecond.
+// is the end of the last exchange.
 const lateExchangeScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
@@ -108,8 +108,8 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// listIndexes adds the indexes for ListSessions and ListSamples. Both grow only at the end, because a session's start
-// and a sample's time do not change.
+// listIndexes adds the indexes for ListSessions and ListSamples. Both grow only at the end, because the indexed times
+// never change.
 const listIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
@@ -128,7 +128,6 @@ CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
 END;
 `
 
-// echoesTable creates the echo table (see echoes.go). moveEchoes fills it from schema 8.
 const echoesTable = `
 CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;

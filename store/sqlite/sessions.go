@@ -66,7 +66,6 @@ func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after 
 	})
 }
 
-// txSession is a session that the transaction has looked up.
 type txSession struct {
 	sid          int64
 	state        int64
@@ -234,15 +233,15 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns a text id's key, the first 64 bits of the SHA-256. For exchanges and samples, a client cannot cause
-// equal keys, because precept makes the ids. For feedback, onlyEntry compares the ids.
+// hashKey returns a text id's key, the first 64 bits of the SHA-256. Clients cannot cause equal keys for exchanges and
+// samples, because precept makes the ids. For feedback, onlyEntry compares the ids.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
 // echoKey returns an echo's key in the table. k is a hash of the tenant and the text; the tenant number separates
-// tenants even if the hashes are equal.
+// tenants with equal hashes.
 func echoKey(tenant int64, k session.EchoKey) int64 {
 	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
@@ -255,8 +254,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the step
-// that panicked is not repeated for an exchange.
+// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the failed
+// step is not repeated for an exchange.
 const asideExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a
@@ -322,8 +321,8 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// CountUnsampled returns the number of exchanges without a sample, because they arrived after the session was settled,
-// or because the session is set aside.
+// CountUnsampled returns the number of exchanges without a sample, because they arrived after the settlement, or the
+// session is set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

@@ -5,12 +5,12 @@
 // stored yet.
 //
 // Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller can
-// repeat a write after ErrBusy, session.ErrDiskFull or an ended context. After session.ErrInvalid a repeated write
-// fails again, and after ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
+// repeat a write after ErrBusy, session.ErrDiskFull or an ended context, but not after session.ErrInvalid. After
+// ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
 //
 // A commit does not sync the disk, so a power failure can undo the last transactions, each as a whole, unless Sync ran
 // after them. A write might have been stored although the context ended. The file must be on a local disk, because WAL
-// mode needs shared memory, and network file systems have unreliable locks.
+// mode needs shared memory and reliable locks.
 package sqlite
 
 import (
@@ -49,9 +49,9 @@ type Options struct {
 // Store is the embedded store, safe for concurrent use.
 type Store struct {
 	options     Options
-	readURI     string // URI for read connections
+	readURI     string
 	notice      string
-	foundSchema int           // schema version found by Open
+	foundSchema int
 	fileCheck   *fileIdentity // nil if the store is read-only
 
 	writeConn chan *conn    // holds the write connection while no write runs
@@ -67,7 +67,7 @@ type Store struct {
 // Open opens the store at o.Path, creates the file if it is missing, and migrates an older schema.
 //
 // A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty file; Notice
-// reports this. A database from another program or a newer release is refused, and stays unchanged.
+// reports this. A database from another program or a newer release is refused.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = withDefaults(o)
 	path, err := filepath.Abs(o.Path)
@@ -75,8 +75,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// POSIX locks are lost when the process closes another descriptor for the file, as fileCheck does. OFD locks are
-	// not, but some systems lack them.
+	// POSIX locks are lost when the process closes another descriptor for the file, as fileCheck does. Not all systems
+	// have OFD locks.
 	_, _ = sqlite.OFDLocking(true)
 	var s *Store
 	if o.ReadOnly {
@@ -105,8 +105,7 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 // Notice returns Open's message for the operator, or "".
 func (s *Store) Notice() string { return s.notice }
 
-// SchemaVersions returns the schema version found by Open, and this release's version. Older releases refuse a migrated
-// file.
+// SchemaVersions returns the schema version found by Open, and this release's version.
 func (s *Store) SchemaVersions() (from, to int) { return s.foundSchema, schemaVersion }
 
 func withDefaults(o Options) Options {
@@ -209,7 +208,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	s, err := openURI(fileURI(o.Path, "ro"))
 	if _, walErr := os.Stat(o.Path + "-wal"); err != nil && errors.Is(walErr, os.ErrNotExist) {
 		// The store is closed, and the directory does not allow the WAL's shared-memory file. Without a WAL there is no
-		// writer, and the file can be read as immutable.
+		// writer, so the file can be read as immutable.
 		return openURI(fileURI(o.Path, "ro") + "&immutable=1")
 	}
 	return s, err
@@ -268,7 +267,6 @@ PRAGMA query_only = ON;
 `
 )
 
-// fileURI returns the URI that SQLite opens. mode is rwc, rw or ro.
 func fileURI(path, mode string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode}
 	return u.String()
@@ -317,8 +315,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, nil
 }
 
-// Close waits for calls in progress, and closes the file. When the last process closes a store, SQLite copies the WAL
-// into the file.
+// Close waits for calls in progress, and closes the file.
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {

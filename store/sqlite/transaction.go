@@ -18,8 +18,8 @@ import (
 // disk.
 const maxReaders = 8
 
-// read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If SQLite
-// waits for the disk, fn can still run after that. fn must therefore not read changing variables, or write the caller's
+// read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. fn can
+// still run after that while SQLite waits for the disk, so fn must not read changing variables or write the caller's
 // variables. Close waits for such a read.
 //
 // A panic in fn continues in the caller.
@@ -142,20 +142,19 @@ func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	return take(ctx, s, s.writeConn)
 }
 
-// tx is a write transaction; see update.
 type tx struct {
 	db       *conn
 	store    *Store
-	tenants  map[string]int64          // tenant numbers, cached after the commit
-	sessions map[sessionKey]*txSession // sessions looked up so far
-	totals   map[string]int64          // changes of the totals in Stats, by name
+	tenants  map[string]int64 // tenant numbers, cached after the commit
+	sessions map[sessionKey]*txSession
+	totals   map[string]int64 // changes of the totals in Stats, by name
 	onCommit []func()
 
 	sampleRow int64 // next sample's row number; 0 means not read yet
 }
 
-// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint that can free
-// the WAL's space, and then runs fn again.
+// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint, which can
+// free the WAL's space, and then runs fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classifyError(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -234,7 +233,7 @@ func (t *tx) addTotals() {
 }
 
 // checkpoint copies the WAL into the file, and truncates it. If wait is true, it waits up to BusyTimeout for readers.
-// If readers prevent the checkpoint, the error is nil, because a later checkpoint copies the rest.
+// If readers prevent the checkpoint, the error is nil, because a later one copies the rest.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.takeWriter(ctx)
 	if err != nil {
@@ -262,8 +261,8 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// Sync syncs the disk, so that all earlier writes survive a power failure. A caller that keeps a copy of the writes,
-// such as the outbox, calls Sync before deleting the copy.
+// Sync syncs the disk, so that all earlier writes survive a power failure. A caller with a copy of the writes, such as
+// the outbox, calls Sync before deleting the copy.
 func (s *Store) Sync(ctx context.Context) error {
 	c, err := s.takeWriter(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// Write stores a batch in one transaction. Writing a batch again changes nothing: stored rows with a newer Seen, stored
-// exchanges and stored echoes are kept, and a sample replaces the one with the same id.
+// Write stores a batch in one transaction. It keeps stored rows with a newer Seen, stored exchanges and stored echoes;
+// a sample replaces the one with the same id. So a batch can be written again.
 //
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -101,7 +101,7 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 }
 
 // markForSettlement makes the learner build a sample from a new exchange. A session without a row becomes open, and a
-// settled session becomes unsettled, so that the learner settles the session again.
+// settled session becomes unsettled.
 func (t *tx) markForSettlement(ses *txSession) {
 	switch ses.state {
 	case stateWithoutRow:
