@@ -87,14 +87,6 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
-// formatOptional formats a number for a failure message.
-func formatOptional(x *float64) string {
-	if x == nil {
-		return "none"
-	}
-	return fmt.Sprint(*x)
-}
-
 // A script that shares no code with precept recomputes the report.
 func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	t.Parallel()
@@ -134,19 +126,22 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		return out
 	}
 	var r report.Report
-	runPrecept("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
-	p.Eventually("the trial to begin", func() bool {
+	readReport := func() {
+		t.Helper()
+		r = report.Report{}
 		if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
+	}
+	runPrecept("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
+	p.Eventually("the trial to begin", func() bool {
+		readReport()
 		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.PlannedTrials.Planned == 1
 	})
 	sessionsClosed := func(sessions int64) func() bool {
 		return func() bool {
-			if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
-				t.Fatal(err)
-			}
-			return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
+			readReport()
+			return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10 // every tenth session has no feedback
 		}
 	}
 	const first, sessions = 150, 400
@@ -161,7 +156,7 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
 		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
 	}
-	// Feedback after the close changes a session's reward, but not the finished evaluation.
+	// Feedback after the close changes the reward of a session, but not the finished evaluation.
 	before := r
 	for n := range 60 {
 		name := fmt.Sprintf("season-%d", n)
@@ -191,11 +186,8 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		}
 		return corrected == 60
 	})
-	p.Eventually("the corrected rewards in the report", func() bool {
-		r = report.Report{}
-		if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
-			t.Fatal(err)
-		}
+	p.Eventually("the corrected rewards in the report", func() bool { // 6 of the 60 sessions had no feedback before
+		readReport()
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
 	if after := r.Lessons[0].PlannedTrials[0]; *after.Effect != *evaluation.Effect || *after.P != *evaluation.P || after.Rewarded != evaluation.Rewarded {
@@ -204,119 +196,40 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
 		t.Errorf("reporting after later feedback: got %+v, want the earlier e-value %v, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
-	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
 	// Sessions closed under an older reward definition do not count.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
 		t.Fatalf("export %.300s has no reward definition and no time to replace", trials)
 	}
+	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	script.Stdin = strings.NewReader(older + trials)
 	out, err := script.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	type recomputed struct {
-		Arm, Trial     string
-		Taken          bool
-		P              *float64
-		With           int64 `json:"n_with"`
-		Without        int64 `json:"n_without"`
-		Effect, Lo, Hi *float64
-		SRM, Reporting float64 // e-values: wrong share of withheld picks, and unequal shares of rewarded sessions
-		Name           string
-		MeanWith       *float64 `json:"mean_with"`
-		MeanWithout    *float64 `json:"mean_without"`
-		EFewer         float64  `json:"e_fewer"`
-		EMore          float64  `json:"e_more"`
-		Explained      *float64
-		AllSessions    *report.AllSessions `json:"all_sessions"`
-		Models         []report.ModelEffect
+	c := &recomputation{t: t, output: out}
+	if err := json.Unmarshal(out, &c.rows); err != nil {
+		t.Fatalf("recompute.py: decode output %s: %v", out, err)
 	}
-	var scriptRows []recomputed
-	if err := json.Unmarshal(out, &scriptRows); err != nil {
-		t.Fatalf("recompute.py: decode output %[2]s: %[1]v", err, out)
-	}
-	withEffect := 0
-	nearlyEqual := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
-	checkArm := func(arm string, with, without int64, srm, reporting float64, reported ...*float64) {
-		t.Helper()
-		for _, a := range scriptRows {
-			if a.Arm != arm || a.Trial != "" || a.Name != "" {
-				continue
-			}
-			if a.With != with || a.Without != without {
-				t.Errorf("%s: recomputed sessions: %d with the lesson, %d without; reported: %d and %d", arm, a.With, a.Without, with, without)
-			}
-			for i, computed := range []*float64{a.Effect, a.Lo, a.Hi} {
-				if (computed == nil) != (reported[i] == nil) || (computed != nil && math.Abs(*computed-*reported[i]) > 1e-12) {
-					t.Errorf("%s: %s: recomputed %s, reported %s", arm, []string{"effect", "lo", "hi"}[i], formatOptional(computed), formatOptional(reported[i]))
-				}
-			}
-			if !nearlyEqual(a.SRM, srm) || !nearlyEqual(a.Reporting, reporting) || srm == 1 || reporting == 1 {
-				t.Errorf("%s: recomputed e-values SRM and Reporting = %v and %v, reported %v and %v, want equal values other than 1", arm, a.SRM, a.Reporting, srm, reporting)
-			}
-			if a.Effect != nil {
-				withEffect++
-			}
-			return
-		}
-		t.Errorf("script output lacks arm %q: %s", arm, out)
-	}
-	checkArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
-	for _, l := range r.Lessons {
-		checkArm(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
-	}
-	for _, a := range scriptRows {
-		if a.Trial != "" && (a.With != evaluation.NInjected || a.Without != evaluation.NWithheld || math.Abs(*a.Effect-*evaluation.Effect) > 1e-12 ||
-			math.Abs(*a.Lo-*evaluation.Lo) > 1e-12 || math.Abs(*a.Hi-*evaluation.Hi) > 1e-12 || math.Abs(*a.P-*evaluation.P) > 1e-12 || !a.Taken) {
-			t.Errorf("recomputed planned evaluation in %s, reported: %+v", out, evaluation)
-		}
-	}
+	c.compareArm(recomputedRow{With: r.Global.NTreated, Without: r.Global.NControl, SRM: r.SRM.EValue, Reporting: r.Reporting.EValue, Effect: r.Global.Effect, Lo: r.Global.Lo, Hi: r.Global.Hi})
 	outcomes := 0
-	for _, l := range r.Lessons {
-		for _, x := range l.Outcomes {
-			outcomes++
-			i := slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
-			if i < 0 {
-				t.Errorf("script output lacks outcome %s for %s: %s", x.Name, l.Arm, out)
-				continue
-			}
-			a := &scriptRows[i]
-			if a.With != x.NInjected || a.Without != x.NWithheld || !nearlyEqual(a.EFewer, x.EFewer) || !nearlyEqual(a.EMore, x.EMore) {
-				t.Errorf("outcome %s for %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
-			}
-			for i, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
-				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("%s of outcome %s for %s: recomputed %s, reported %s", []string{"mean with", "mean without", "effect", "lo", "hi"}[i], x.Name, l.Arm, formatOptional(pair[0]), formatOptional(pair[1]))
-				}
-			}
+	for i := range r.Lessons {
+		l := &r.Lessons[i]
+		c.compareArm(recomputedRow{Arm: l.Arm, With: l.NInjected, Without: l.NWithheld, SRM: l.SRM.EValue, Reporting: l.Reporting.EValue, Effect: l.Effect, Lo: l.Lo, Hi: l.Hi})
+		c.compareOutcomes(l)
+		c.compareEstimates(l)
+		outcomes += len(l.Outcomes)
+	}
+	c.comparePlannedTrial(evaluation)
+	withEffect := 0
+	for i := range c.rows {
+		if c.rows[i].isArm() && c.rows[i].Effect != nil {
+			withEffect++
 		}
 	}
-	for _, l := range r.Lessons {
-		a := &scriptRows[slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
-		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
-		if !equal(a.Explained, l.ExplainedShare) {
-			t.Errorf("%s: recomputed Explained = %s, reported %s", l.Arm, formatOptional(a.Explained), formatOptional(l.ExplainedShare))
-		}
-		if (a.AllSessions == nil) != (l.AllSessions == nil) {
-			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, a.AllSessions, l.AllSessions)
-		} else if x, y := a.AllSessions, l.AllSessions; x != nil && (x.Sessions != y.Sessions || x.Rewarded != y.Rewarded ||
-			y.OffReason == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
-			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, x, y)
-		}
-		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
-			t.Errorf("%s: recomputed Models = %+v, reported %+v", l.Arm, a.Models, l.Models.Effects)
-			continue
-		}
-		for i, x := range l.Models.Effects {
-			if y := a.Models[i]; y.Model != x.Model || y.Picks != x.Picks || !equal(y.Effect, x.Effect) || !equal(y.Shrunken, x.Shrunken) {
-				t.Errorf("%s: recomputed model %+v, reported %+v", l.Arm, y, x)
-			}
-		}
-	}
-	if len(scriptRows) != 2+len(r.Lessons)+outcomes || withEffect < 3 || outcomes < 12 {
-		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
+	if want := 2 + len(r.Lessons) + outcomes; len(c.rows) != want || withEffect < 3 || outcomes < 12 { // all lessons together, and the planned trial
+		t.Errorf("rows of the script: got %d, want %d; rows of an arm with an effect: got %d, want at least 3; reported outcomes: got %d, want at least 12", len(c.rows), want, withEffect, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without line breaks
@@ -339,3 +252,130 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 			other.RewardDefinition, other.Global.NTreated, other.OtherDefinitions, sessions)
 	}
 }
+
+// recomputedRow is a row of the output of recompute.py. The row is about an arm, about a planned trial if Trial is not
+// empty, or about an outcome if Name is not empty. The arm "" is all lessons together.
+type recomputedRow struct {
+	Arm, Trial, Name string
+	Taken            bool // the planned trial is evaluated
+	P                *float64
+	With             int64 `json:"n_with"`
+	Without          int64 `json:"n_without"`
+	Effect, Lo, Hi   *float64
+	SRM, Reporting   float64  // e-values: wrong share of withheld picks, and unequal shares of rewarded sessions
+	MeanWith         *float64 `json:"mean_with"`
+	MeanWithout      *float64 `json:"mean_without"`
+	EFewer           float64  `json:"e_fewer"`
+	EMore            float64  `json:"e_more"`
+	Explained        *float64
+	AllSessions      *report.AllSessions `json:"all_sessions"`
+	Models           []report.ModelEffect
+}
+
+func (r *recomputedRow) isArm() bool { return r.Trial == "" && r.Name == "" }
+
+// recomputation compares the output of recompute.py with the report.
+type recomputation struct {
+	t      *testing.T
+	output []byte
+	rows   []recomputedRow
+}
+
+// find returns the row of an arm, or of an outcome of the arm if outcome is not empty.
+func (c *recomputation) find(arm, outcome string) *recomputedRow {
+	c.t.Helper()
+	i := slices.IndexFunc(c.rows, func(r recomputedRow) bool { return r.Arm == arm && r.Trial == "" && r.Name == outcome })
+	if i < 0 {
+		c.t.Fatalf("recompute.py: the output lacks arm %q, outcome %q:\n%s", arm, outcome, c.output)
+	}
+	return &c.rows[i]
+}
+
+func (c *recomputation) compareArm(reported recomputedRow) {
+	c.t.Helper()
+	got := c.find(reported.Arm, "")
+	if got.With != reported.With || got.Without != reported.Without {
+		c.t.Errorf("%s: recomputed sessions: %d with the lesson, %d without; reported: %d and %d", got.Arm, got.With, got.Without, reported.With, reported.Without)
+	}
+	c.compareNumber(got.Arm+": effect", 1e-12, got.Effect, reported.Effect)
+	c.compareNumber(got.Arm+": lo", 1e-12, got.Lo, reported.Lo)
+	c.compareNumber(got.Arm+": hi", 1e-12, got.Hi, reported.Hi)
+	if !nearlyEqual(got.SRM, reported.SRM) || !nearlyEqual(got.Reporting, reported.Reporting) || reported.SRM == 1 || reported.Reporting == 1 {
+		c.t.Errorf("%s: recomputed e-values SRM and Reporting = %v and %v, reported %v and %v, want equal values other than 1", got.Arm, got.SRM, got.Reporting, reported.SRM, reported.Reporting)
+	}
+}
+
+func (c *recomputation) comparePlannedTrial(reported report.PlannedTrial) {
+	c.t.Helper()
+	for _, got := range c.rows {
+		if got.Trial == "" {
+			continue
+		}
+		if got.With != reported.NInjected || got.Without != reported.NWithheld || !got.Taken {
+			c.t.Errorf("planned trial: recomputed %d injected, %d withheld, evaluated = %v, reported %d and %d, want equal numbers and true", got.With, got.Without, got.Taken, reported.NInjected, reported.NWithheld)
+		}
+		c.compareNumber("planned trial: effect", 1e-12, got.Effect, reported.Effect)
+		c.compareNumber("planned trial: lo", 1e-12, got.Lo, reported.Lo)
+		c.compareNumber("planned trial: hi", 1e-12, got.Hi, reported.Hi)
+		c.compareNumber("planned trial: p", 1e-12, got.P, reported.P)
+	}
+}
+
+func (c *recomputation) compareOutcomes(l *report.Row) {
+	c.t.Helper()
+	for _, reported := range l.Outcomes {
+		got, name := c.find(l.Arm, reported.Name), fmt.Sprintf("%s, outcome %s", l.Arm, reported.Name)
+		if got.With != reported.NInjected || got.Without != reported.NWithheld || !nearlyEqual(got.EFewer, reported.EFewer) || !nearlyEqual(got.EMore, reported.EMore) {
+			c.t.Errorf("%s: recomputed %+v, reported %+v", name, got, reported)
+		}
+		c.compareNumber(name+": mean with the lesson", 1e-9, got.MeanWith, reported.MeanInjected)
+		c.compareNumber(name+": mean without the lesson", 1e-9, got.MeanWithout, reported.MeanWithheld)
+		c.compareNumber(name+": effect", 1e-9, got.Effect, reported.Effect)
+		c.compareNumber(name+": lo", 1e-9, got.Lo, reported.Lo)
+		c.compareNumber(name+": hi", 1e-9, got.Hi, reported.Hi)
+	}
+}
+
+// compareEstimates compares the explained share, the estimate from all sessions, and the effects by model.
+func (c *recomputation) compareEstimates(l *report.Row) {
+	c.t.Helper()
+	got, arm := c.find(l.Arm, ""), l.Arm
+	c.compareNumber(arm+": explained share", 1e-9, got.Explained, l.ExplainedShare)
+	if (got.AllSessions == nil) != (l.AllSessions == nil) {
+		c.t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", arm, got.AllSessions, l.AllSessions)
+	} else if x, y := got.AllSessions, l.AllSessions; x != nil {
+		if x.Sessions != y.Sessions || x.Rewarded != y.Rewarded || y.OffReason == "" && math.Abs(x.Gain-y.Gain) > 1e-9 {
+			c.t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", arm, x, y)
+		}
+		if y.OffReason == "" {
+			c.compareNumber(arm+": effect in all sessions", 1e-9, x.Effect, y.Effect)
+			c.compareNumber(arm+": lo in all sessions", 1e-9, x.Lo, y.Lo)
+			c.compareNumber(arm+": hi in all sessions", 1e-9, x.Hi, y.Hi)
+		}
+	}
+	if len(got.Models) != len(l.Models.Effects) || len(got.Models) == 0 {
+		c.t.Fatalf("%s: recomputed Models = %+v, reported %+v", arm, got.Models, l.Models.Effects)
+	}
+	for i, reported := range l.Models.Effects {
+		model := got.Models[i]
+		if model.Model != reported.Model || model.Picks != reported.Picks {
+			c.t.Errorf("%s: recomputed model %+v, reported %+v", arm, model, reported)
+		}
+		c.compareNumber(arm+", model "+model.Model+": effect", 1e-9, model.Effect, reported.Effect)
+		c.compareNumber(arm+", model "+model.Model+": shrunken effect", 1e-9, model.Shrunken, reported.Shrunken)
+	}
+}
+
+// compareNumber compares two numbers. nil means that there is no number.
+func (c *recomputation) compareNumber(name string, tolerance float64, recomputed, reported *float64) {
+	c.t.Helper()
+	switch {
+	case recomputed == nil && reported == nil:
+	case recomputed == nil || reported == nil:
+		c.t.Errorf("%s: recomputed a number = %v, reported a number = %v, want both or none", name, recomputed != nil, reported != nil)
+	case math.Abs(*recomputed-*reported) > tolerance:
+		c.t.Errorf("%s: recomputed %v, reported %v", name, *recomputed, *reported)
+	}
+}
+
+func nearlyEqual(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }

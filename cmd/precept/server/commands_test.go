@@ -92,7 +92,7 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// The session no-match has no random assignment, so the export has no line about the session.
+// The session "no-match" has no random assignment, so the export has no line about the session.
 func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no lesson withheld", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session in the control group", "1", "0", "", "control"},

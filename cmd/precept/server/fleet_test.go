@@ -45,7 +45,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if a, b := readFleetKeys(t, firstSource), readFleetKeys(t, secondSource); a != b {
 		t.Errorf("fleet.json: got %+v and %+v, want equal keys", a, b)
 	}
-	if m.newSessionHasText(first, "coder", "build the targets", "End of lessons.") {
+	if m.requestContains(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
@@ -64,7 +64,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, s := range []*runningServer{first, second} {
-		eventually(t, "lesson in a session on each replica", func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "lesson in a session on each replica", func() bool { return m.requestContains(s, "coder", "build the targets", "End of lessons.") })
 	}
 	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
@@ -89,8 +89,8 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// Redis has the salt for the random assignments. With a different salt, a replica would withhold other lessons than the
-// rest of the fleet. After one start with Redis, fleet.json has a copy of the salt.
+// Redis has the salt for the random assignments. A replica with a different salt would make different assignments. After
+// one start with Redis, fleet.json has a copy of the salt.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -99,7 +99,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
 	lessonInjected := func(s *runningServer) bool {
-		return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.")
+		return m.requestContains(s, "coder", "build the targets", "End of lessons.")
 	}
 	s := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the fleet's salt is unknown"} {
@@ -170,7 +170,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line about the unreadable lessons")
 	}
-	lessonInjected := func() bool { return m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.requestContains(s, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
 		t.Error("before Redis started: a session got a lesson, want none")
 	}

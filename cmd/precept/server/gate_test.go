@@ -69,7 +69,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// Benched and LikelyHarms are the chooser's predictions, not proof, and archive the lesson like a missing proof.
+// Benched and LikelyHarms are predictions, not proof, so the lesson is archived.
 func TestEndTrialSetsStateByVerdict(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,

@@ -42,8 +42,8 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionHasText sends message in a new session, and reports whether the request to the model contains text.
-func (m *recordingModel) newSessionHasText(s *runningServer, agent, message, text string) bool {
+// requestContains sends message in a new session, and reports whether the request to the model contains text.
+func (m *recordingModel) requestContains(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, message, time.Now().UnixNano()))
@@ -79,7 +79,7 @@ func TestAgentLessonWaitsForApproval(t *testing.T) {
 	if _, page := send(t, http.MethodGet, s.adminURL+"/lessons/"+created.ID, adminHeader, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
 		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
-	if m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") {
+	if m.requestContains(s, "coder", "a zebra", "Use grep first.") {
 		t.Error("before the approval: a session got the lesson, want none")
 	}
 	act := func(action string) int {
@@ -92,14 +92,14 @@ func TestAgentLessonWaitsForApproval(t *testing.T) {
 	if status := act(created.ID + "/approve"); status != http.StatusOK {
 		t.Fatalf("approve: got status %d, want 200", status)
 	}
-	eventually(t, "session with the lesson after the approval", func() bool { return m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") })
-	if m.newSessionHasText(s, "other", "a zebra", "Use grep first.") {
+	eventually(t, "session with the lesson after the approval", func() bool { return m.requestContains(s, "coder", "a zebra", "Use grep first.") })
+	if m.requestContains(s, "other", "a zebra", "Use grep first.") {
 		t.Error("another agent: a session got the lesson, want none")
 	}
 	if status := act(created.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("retire: got status %d, want 200", status)
 	}
-	eventually(t, "session without the retired lesson", func() bool { return !m.newSessionHasText(s, "coder", "a zebra", "Use grep first.") })
+	eventually(t, "session without the retired lesson", func() bool { return !m.requestContains(s, "coder", "a zebra", "Use grep first.") })
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
@@ -140,12 +140,12 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 			write("pkg/lexer.go", "Close the file.")
 			eventually(t, "second entry's lesson", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "lesson in a session of the agent", func() bool { return m.newSessionHasText(s, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "lesson in a session of the agent", func() bool { return m.requestContains(s, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
-			if m.newSessionHasText(s, "other", "see pkg/parser.go", "Quote the names.") {
+			if m.requestContains(s, "other", "see pkg/parser.go", "Quote the names.") {
 				t.Error("another agent: a session got the lesson, want none")
 			}
-			if trust == "quarantined" && m.newSessionHasText(s, "coder", "see pkg/parser.go", "Quote the names.") {
+			if trust == "quarantined" && m.requestContains(s, "coder", "see pkg/parser.go", "Quote the names.") {
 				t.Error("quarantined: an agent session got the lesson, want none")
 			}
 			if err := s.stopAndWait(); err != nil {

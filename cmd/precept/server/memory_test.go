@@ -32,7 +32,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.newSessionHasText(s, "coder", "build the targets", "End of lessons.") {
+		if !m.requestContains(s, "coder", "build the targets", "End of lessons.") {
 			t.Error("a session got no lesson, want look-first")
 		}
 	}

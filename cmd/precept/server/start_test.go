@@ -181,7 +181,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	}
 }
 
-// panickingReader is the store's random source for secrets.
+// panickingReader panics when the store reads random bytes for a secret.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("thrown by the test") }
