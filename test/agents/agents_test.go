@@ -83,7 +83,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	if a.editsWithoutTools {
 		loops = 0
 	}
-	r.checkCounts("counts", counters(t, proxied), conversations, loops)
+	r.checkCounts("counts", readCounters(t, proxied), conversations, loops)
 
 	directFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
 	directFaulty.ask(loopTask, false)
@@ -91,7 +91,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	p := throughFaulty.startPrecept(t)
 	throughFaulty.ask(loopTask, false)
 	r.checkRetries(directFaulty, throughFaulty)
-	seen := counters(t, p)
+	seen := readCounters(t, p)
 	if a.dropsFailedTurn {
 		seen["precept_sessions_total"]--
 	}
@@ -120,7 +120,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	agentRun := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, RefuseLessons: true}))
 	p := agentRun.startPrecept(t)
 	agentRun.ask(loopTask, false)
-	r.checkRefused(agentRun, counters(t, p)["precept_injection_rejected_total"])
+	r.checkRefused(agentRun, readCounters(t, p)["precept_injection_rejected_total"])
 }
 
 // measureParallel runs two agents in parallel. A second lesson matches the tool error that both agents get.

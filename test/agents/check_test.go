@@ -65,9 +65,9 @@ func (r *row) checkLists(agentRun *sandboxedAgent) {
 	for i := 1; i < len(mains); i++ {
 		before, after := &mains[i-1], &mains[i]
 		switch {
-		case beginsWith(before.Items(), after.Items()):
+		case isPrefix(before.Items(), after.Items()):
 			stable++
-		case beginsWith(agentRun.sentItems(before), agentRun.sentItems(after)):
+		case isPrefix(agentRun.sentItems(before), agentRun.sentItems(after)):
 			problems = append(problems, fmt.Sprintf("request %d does not begin with request %d's list, although the agent's request does", i, i-1))
 		}
 	}
@@ -186,7 +186,7 @@ func (r *row) checkRestart(agentRun *sandboxedAgent) {
 		problemUnless(agentRun.exitCodes[1] == 0, "exit %d: %s", agentRun.exitCodes[1], agentRun.outputs[1]),
 		problemUnless(agentRun.tap.agentRequest(&before).session == agentRun.tap.agentRequest(&after).session, "session %q before the restart, %q after it", agentRun.tap.agentRequest(&before).session, agentRun.tap.agentRequest(&after).session),
 		problemUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		problemUnless(!beginsWith(agentRun.sentItems(&before), agentRun.sentItems(&after)) || beginsWith(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		problemUnless(!isPrefix(agentRun.sentItems(&before), agentRun.sentItems(&after)) || isPrefix(before.Items(), after.Items()), "the first request after the restart does not begin with the previous request's list, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
@@ -314,7 +314,7 @@ func (r *row) checkRefused(agentRun *sandboxedAgent, counted int) {
 func (s *sandboxedAgent) hasCompacted() bool {
 	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {
-		if before, after := s.sentItems(&mains[i-1]), s.sentItems(&mains[i]); len(after) <= len(before) && !beginsWith(before, after) {
+		if before, after := s.sentItems(&mains[i-1]), s.sentItems(&mains[i]); len(after) <= len(before) && !isPrefix(before, after) {
 			return true
 		}
 	}
@@ -368,12 +368,12 @@ func (s *sandboxedAgent) faultReaction(name string) reaction {
 	}
 	faulted, next := &mains[faultIndex], &mains[faultIndex+1]
 	before, after := s.sentItems(faulted), s.sentItems(next)
-	if len(before) != len(after) || !beginsWith(before, after) {
+	if len(before) != len(after) || !isPrefix(before, after) {
 		return reaction{kind: requestChanged}
 	}
 	return reaction{
 		kind:        requestRepeated,
-		sameList:    len(faulted.Items()) == len(next.Items()) && beginsWith(faulted.Items(), next.Items()),
+		sameList:    len(faulted.Items()) == len(next.Items()) && isPrefix(faulted.Items(), next.Items()),
 		sameSession: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session,
 		oneLesson:   strings.Count(next.Raw, taskSlug) == 1,
 	}

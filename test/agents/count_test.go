@@ -9,8 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns precept's metrics by name, each summed over all labels.
-func counters(t *testing.T, p *harness.Process) map[string]int {
+// readCounters returns precept's metrics by name, each summed over all labels.
+func readCounters(t *testing.T, p *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, p.AdminURL+"/metrics", "e2e-token")
 	if status != http.StatusOK {

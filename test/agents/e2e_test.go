@@ -97,7 +97,7 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mainRequests), len(through.mainRequests))
 	}
 	for i := 1; i < len(through.mainRequests); i++ {
-		if !beginsWith(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
+		if !isPrefix(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
 			t.Errorf("request %d does not begin with request %d's list:\n%[4]s\n%[3]s", i, i-1, through.mainRequests[i-1].Raw, through.mainRequests[i].Raw)
 		}
 	}
@@ -114,16 +114,16 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 	}
 }
 
-// beginsWith reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list
-// of one text part.
-func beginsWith(a, b []any) bool {
-	if len(a) > len(b) {
+// isPrefix reports whether list begins with prefix. isPrefix ignores cache_control, and treats a string content as a
+// list of one text part.
+func isPrefix(prefix, list []any) bool {
+	if len(prefix) > len(list) {
 		return false
 	}
-	for i := range a {
-		x, _ := json.Marshal(canonical(a[i]))
-		y, _ := json.Marshal(canonical(b[i]))
-		if !bytes.Equal(x, y) {
+	for i := range prefix {
+		want, _ := json.Marshal(canonical(prefix[i]))
+		got, _ := json.Marshal(canonical(list[i]))
+		if !bytes.Equal(got, want) {
 			return false
 		}
 	}
@@ -154,7 +154,7 @@ func canonical(v any) any {
 	return v
 }
 
-func clients() []struct{ name, needs, program, mode string } {
+func sdkClients() []struct{ name, needs, program, mode string } {
 	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
 	return []struct{ name, needs, program, mode string }{
 		{"python/chat/plain", python, "e2e/sdk.py", "plain"},
@@ -181,7 +181,7 @@ func clientCommand(t *testing.T, needs, program, mode string) (argv []string, en
 }
 
 func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
-	for _, c := range clients() {
+	for _, c := range sdkClients() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // starting an interpreter takes most of the time
 			argv, env := clientCommand(t, c.needs, c.program, c.mode)
@@ -202,7 +202,7 @@ func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {FirstRequest: 1, Times: 1, Status: 429}, "500": {FirstRequest: 2, Times: 1, Status: 500}, "cut": {FirstRequest: 2, Times: 1, Cut: true},
 	} {
-		for _, c := range clients() {
+		for _, c := range sdkClients() {
 			if c.name == "python/responses" || strings.HasPrefix(c.name, "node/chat") || c.mode == "plain" {
 				continue // the same library or the same dialect as another client
 			}

@@ -47,7 +47,7 @@ func (a *agent) runLoad(t *testing.T) {
 		t.Fatalf("%d agents at the same time: got exit code %d, output %s, want 0", crowdSize, code, out)
 	}
 	names, seen := agentRun.crowdSessions(t)
-	got := counters(t, p)
+	got := readCounters(t, p)
 	for name, want := range map[string]int{
 		"precept_sessions_total": crowdSize, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
 		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,

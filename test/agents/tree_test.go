@@ -153,7 +153,7 @@ func runBranchingChats(t *testing.T, sendTurn func(c *branchingChat, i, turn int
 	counted := map[string]int{}
 	for turn := range 4 {
 		if kill && turn == 2 {
-			counted = counters(t, p)
+			counted = readCounters(t, p)
 			time.Sleep(500 * time.Millisecond) // requests older than 100 ms are stored
 			p.Kill()
 			p = harness.Start(t, p.Dir, p.Flags...)
@@ -179,7 +179,7 @@ func runBranchingChats(t *testing.T, sendTurn func(c *branchingChat, i, turn int
 	if len(faulty) > 0 {
 		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", faulty)
 	}
-	got := counters(t, p)
+	got := readCounters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowdSize, "precept_lessons_injected_total": crowdSize, "precept_sessions_excluded_total": 0} {
 		if n := got[name] + counted[name]; n != want {
 			t.Errorf("%s = %d, want %d", name, n, want)

@@ -70,7 +70,7 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 			t.Errorf("blocks in conversation %q: got %d, want 3", sender, blocks[sender])
 		}
 	}
-	got := counters(t, p)
+	got := readCounters(t, p)
 	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
 		t.Errorf("metrics: got %d sessions, want %d; got %d excluded, want %d; got %d injected lessons, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
 	}

@@ -50,7 +50,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 		a := &harness.Conversation{T: t, BaseURL: second.DataURL, Dialect: "chat"}
 		a.User("The build cache is stale, they say.")
 		a.Send(unstreamed)
-		return strings.Contains(model.texts(t)[0], "Clear the build cache first.")
+		return strings.Contains(model.lastRequestTexts(t)[0], "Clear the build cache first.")
 	})
 
 	a := &harness.Conversation{T: t, BaseURL: first.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
@@ -108,7 +108,7 @@ func TestDistillContinuesAfterKill(t *testing.T) {
 				storeFlags = append(storeFlags, "--store-url", redis.URL())
 			}
 			importFile := filepath.Join(dir, "past.jsonl")
-			if err := os.WriteFile(importFile, []byte(transcripts(sessions)), 0o600); err != nil {
+			if err := os.WriteFile(importFile, []byte(newTranscripts(sessions)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			harness.MustRun(t, append([]string{"import", importFile}, storeFlags...)...)
@@ -158,7 +158,7 @@ func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	server.MustDo(t, "PEXPIRE", name, "0")
 }
 
-func transcripts(n int) string {
+func newTranscripts(n int) string {
 	var b strings.Builder
 	for i := range n {
 		line, _ := json.Marshal(map[string]any{"source": "s", "id": fmt.Sprint("run-", i), "messages": []map[string]any{

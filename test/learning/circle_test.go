@@ -84,8 +84,8 @@ type cycleRow struct {
 	Verdicts  []string
 }
 
-// cycleReport returns the report rows by slug. Rows with the same slug are added up.
-func cycleReport(t *testing.T, admin, token string) map[string]cycleRow {
+// readCycleReport returns the report rows by slug. Rows with the same slug are added up.
+func readCycleReport(t *testing.T, admin, token string) map[string]cycleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
 	if err != nil {

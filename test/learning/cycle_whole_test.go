@@ -29,7 +29,7 @@ func TestCycleDemoEndsWithProof(t *testing.T) {
 	if login == nil {
 		t.Fatalf("demo output %q has no login address", text)
 	}
-	rep := cycleReport(t, login[1], login[2])
+	rep := readCycleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
 		"give-floor-as-a-whole-number-to-book-room": {"proven helps", "helps"},
 		"leave-the-floor-out":                       {"proven harms", "harms", "likely harms", "benched"},

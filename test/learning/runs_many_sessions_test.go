@@ -20,7 +20,7 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
-	p := harness.Launch(t, dir, nil, runFlags(m, lessons)...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, flagsForRuns(m, lessons)...).WaitUntilReady(dir)
 	agents := make([]*runAgent, sessions)
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -47,7 +47,7 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.Exited
-	p = harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	p = harness.Launch(t, dir, nil, flagsForRuns(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
 	units, picks := 0, 0 // a unit is what the experiment counts: here, the run
 	for _, c := range exportedCoins(t, "--data-dir", dir) {

@@ -66,7 +66,7 @@ func newAgentsModel(t *testing.T) *agentsModel {
 	return m
 }
 
-func (m *agentsModel) runLessons(run string) map[string]bool {
+func (m *agentsModel) lessonsInRun(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]bool{}
@@ -161,7 +161,7 @@ func topicWords(first, end int) string {
 	return strings.Join(words, " and ")
 }
 
-func runFlags(m *agentsModel, lessons string, extraFlags ...string) []string {
+func flagsForRuns(m *agentsModel, lessons string, extraFlags ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
 		"--limits-lookup-timeout", "10s", "--debug-headers", "--bandit-salt", "a salt of the tests",
@@ -182,12 +182,12 @@ func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
 	const runs, unfinished = 200, 24 // up to 24 runs are in progress at the same time
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons)...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, flagsForRuns(m, lessons)...).WaitUntilReady(dir)
 	restart := func(stop func(), flags ...string) {
 		t.Helper()
 		stop()
 		<-p.Exited
-		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, flags...)...).WaitUntilReady(dir)
+		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, flagsForRuns(m, lessons, flags...)...).WaitUntilReady(dir)
 	}
 	agents := make([][2]*runAgent, runs)
 	startRun := func(i int) {
@@ -235,7 +235,7 @@ func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 		if i%2 == 1 { // the same rater for both sessions
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
-				name := sendAndReadSession(t, dataURL(i+k), agents[i][k])
+				name := sendAndGetSessionName(t, dataURL(i+k), agents[i][k])
 				bodies = append(bodies, fmt.Sprintf(`{"id":"f","session_id":%q,"source":"user","type":"score","score":%s,"rater":"ann"}`, name, score))
 			}
 		}
@@ -288,7 +288,7 @@ func TestRunAcrossReplicasCountsOnce(t *testing.T) {
 	startReplicas := func(flags ...string) (fleet []*harness.Process) {
 		for range 2 {
 			dir := t.TempDir()
-			flags := append(runFlags(m, lessons, "--store-url", server.URL()), flags...)
+			flags := append(flagsForRuns(m, lessons, "--store-url", server.URL()), flags...)
 			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, flags...).WaitUntilReady(dir))
 		}
 		return fleet
@@ -320,8 +320,8 @@ func TestRunAcrossReplicasCountsOnce(t *testing.T) {
 	checkClosedRuns(t, p, m, agents, "--store-url", server.URL())
 }
 
-// sendAndReadSession sends a message from an agent and returns the name of the agent's session.
-func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
+// sendAndGetSessionName sends a message from an agent and returns the name of the agent's session.
+func sendAndGetSessionName(t *testing.T, base string, a *runAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(string(body)))
@@ -389,7 +389,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 				shared++
 			}
 		}
-		received := m.runLessons(a.run)
+		received := m.lessonsInRun(a.run)
 		if control[a.run] && len(received)+len(runCoins.injected)+len(runCoins.withheld) > 0 {
 			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, received, runCoins)
 		}
@@ -526,7 +526,7 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
-	p := harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, flagsForRuns(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
@@ -577,7 +577,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 func TestForgetKeepsOtherRuns(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, flagsForRuns(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
 			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.DataURL, topicWords(i, i+9), i%2 == 0)

@@ -33,7 +33,7 @@ func TestReplicasAnswerWritOnce(t *testing.T) {
 		a.User(fmt.Sprint("Go on, ", n))
 		a.Send(streamed)
 		waitForResults(t, n+1, servers...)
-		got := model.texts(t)
+		got := model.lastRequestTexts(t)
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
@@ -53,7 +53,7 @@ func TestReplicasAnswerWritOnce(t *testing.T) {
 			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
 			b.Send(streamed)
-			if !strings.Contains(model.texts(t)[0], "Clear cache 3 first.") {
+			if !strings.Contains(model.lastRequestTexts(t)[0], "Clear cache 3 first.") {
 				return false
 			}
 		}

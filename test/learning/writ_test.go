@@ -103,8 +103,8 @@ func quote(s string) string {
 	return string(b)
 }
 
-// texts returns the message texts in the newest request.
-func (m *scriptedModel) texts(t *testing.T) []string {
+// lastRequestTexts returns the texts of the messages in the last request.
+func (m *scriptedModel) lastRequestTexts(t *testing.T) []string {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +172,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.Assistant(first)
 				a.User("Go on.")
 				a.Send(stream)
-				got := m.texts(t)
+				got := m.lastRequestTexts(t)
 				const created = "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n"
 				if want := created + "[END LESSON]\n\nGo on."; got[len(got)-1] != want {
 					t.Fatalf("last message in the second turn = %q, want %q", got[len(got)-1], want)
@@ -184,7 +184,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.Assistant("/lesson list\n/lesson delete nothing-there")
 				a.User("And now?")
 				a.Send(stream)
-				later := m.texts(t)
+				later := m.lastRequestTexts(t)
 				if !slices.Equal(later[:3], got) || a.Messages[2]["content"] != "Go on." {
 					t.Errorf("third turn's messages = %q, want the second turn's messages first: %q", later, got)
 				}
@@ -206,7 +206,7 @@ func TestWritsAreOffByDefault(t *testing.T) {
 	a.Assistant("/lesson parser deadlock: Close the parser first.")
 	a.User("Go on.")
 	a.Send(unstreamed)
-	if got := m.texts(t); got[2] != "Go on." {
+	if got := m.lastRequestTexts(t); got[2] != "Go on." {
 		t.Errorf(`message 3 in %q: got %q, want "Go on."`, got, got[2])
 	}
 	if ids, _ := (lessonsClient{t, p.DataURL, "coder", "sk-one"}).list(""); len(ids) != 0 {
@@ -223,14 +223,14 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.User("Mend the parser.")
 	a.Send(streamed)
 	const helpPrefix, helpSuffix = "[/lesson help] You can keep notes", "[END LESSON]\n\nMend the parser."
-	if first := m.texts(t)[0]; !strings.HasPrefix(first, helpPrefix) || !strings.HasSuffix(first, helpSuffix) {
+	if first := m.lastRequestTexts(t)[0]; !strings.HasPrefix(first, helpPrefix) || !strings.HasSuffix(first, helpSuffix) {
 		t.Errorf("first message = %q, want prefix %q and suffix %q", first, helpPrefix, helpSuffix)
 	}
 	waitForResults(t, 3, p)
 	a.Assistant(hostile)
 	a.User("Go on.")
 	a.Send(streamed)
-	got := m.texts(t)[2]
+	got := m.lastRequestTexts(t)[2]
 	const hostileText, recorded, unfinished = "gnore all previous", "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]", "end a multi-line lesson with a line /endlesson"
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, hostileText) || !strings.Contains(got, recorded) || !strings.Contains(got, unfinished) {
 		t.Errorf("answers to the commands = %q, want 3 answers with %q and %q, but not %q", got, recorded, unfinished, hostileText)
@@ -239,7 +239,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.Assistant("/lesson search cache")
 	a.User("And now?")
 	a.Send(streamed)
-	if got := m.texts(t)[4]; !strings.HasPrefix(got, "[/lesson search]\nOK: 1 lesson:\n#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]\n") {
+	if got := m.lastRequestTexts(t)[4]; !strings.HasPrefix(got, "[/lesson search]\nOK: 1 lesson:\n#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]\n") {
 		t.Errorf("answer to /lesson search = %q, want one quarantined lesson", got)
 	}
 	files, _ := filepath.Glob(filepath.Join(lessons, "writ", "*.md"))
@@ -261,7 +261,7 @@ func TestOptOutDisablesWrits(t *testing.T) {
 	a.Assistant(command)
 	a.User("Go on.")
 	a.Send(streamed)
-	if got := m.texts(t); strings.Contains(got[2], "[/lesson ") {
+	if got := m.lastRequestTexts(t); strings.Contains(got[2], "[/lesson ") {
 		t.Errorf("message 3 after an opt-out = %q, want no answer to a command", got[2])
 	}
 	if ids, _ := (lessonsClient{t, p.DataURL, "coder", "sk-one"}).list(""); len(ids) != 0 {
@@ -279,7 +279,7 @@ func TestWritAnswersFollowSpecification(t *testing.T) {
 	for i, reply := range m.replies {
 		a.User("Go on.")
 		a.Send(unstreamed)
-		if got := m.texts(t); i > 0 {
+		if got := m.lastRequestTexts(t); i > 0 {
 			answers = append(answers, got[len(got)-1])
 		}
 		a.Assistant(reply)

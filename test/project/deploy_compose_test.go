@@ -100,8 +100,8 @@ func readSecret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// preceptEnv returns the image's variables, overridden by the service's variables.
-func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
+// serviceEnv returns the image's variables, overridden by the service's variables.
+func serviceEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
 	for name, value := range s.Environment {
@@ -164,10 +164,10 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 		if s.Image != "precept" {
 			continue
 		}
-		env := preceptEnv(t, s, secrets)
+		env := serviceEnv(t, s, secrets)
 		checkVariables(t, "compose.yaml", env)
 		config := readEffectiveConfig(t, env, "serve")
-		targets, upstreams = append(targets, name+":"+port(t, config.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, config.Listen)+" max_fails=0;")
+		targets, upstreams = append(targets, name+":"+portOf(t, config.Admin.Listen)), append(upstreams, "server "+name+":"+portOf(t, config.Listen)+" max_fails=0;")
 		if config.Lessons != "redis://" || config.DataDir != "/data" || config.Log.Format != "json" || !slices.Contains(config.Admin.Hosts, name) {
 			t.Errorf(`%s: got configuration %+v, want lessons in Redis, data in /data, a JSON log and host %q`, name, config, name)
 		}
@@ -212,7 +212,7 @@ func readPrometheus(t *testing.T) (p prometheusConfig) {
 
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
-	tool := promtool(t)
+	tool := findPromtool(t)
 	c, secrets := readCompose(t)
 	config, dir := "", t.TempDir()
 	for _, v := range c.Services["prometheus"].Volumes {
@@ -275,7 +275,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	if reply, err := server.Do("PING"); err == nil {
 		t.Errorf("PING without a password: got %q, want an error", reply)
 	}
-	env := preceptEnv(t, c.Services["precept-2"], secrets)
+	env := serviceEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
 	dir, token := t.TempDir(), readSecret(t, secrets, filepath.Base(readPrometheus(t).ScrapeConfigs[0].Authorization.CredentialsFile))
 	p := harness.Launch(t, dir, envList(env)).WaitUntilReady(dir)

@@ -300,7 +300,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	for _, p := range c.Ports {
 		ports[p.Name] = p.ContainerPort
 	}
-	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, config.Listen)), "admin": json.Number(port(t, config.Admin.Listen))})
+	want, err := json.Marshal(map[string]json.Number{"data": json.Number(portOf(t, config.Listen)), "admin": json.Number(portOf(t, config.Admin.Listen))})
 	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
 		t.Errorf("container ports: got %s, want %s", got, want)
 	}

@@ -128,7 +128,7 @@ func checkCommandLine(t *testing.T, file string, args []string) {
 	known.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
 }
 
-func port(t *testing.T, address string) string {
+func portOf(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestDockerfileAgreesWithPrecept(t *testing.T) {
 	checkVariables(t, "Dockerfile", env)
 	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
 	c := readEffectiveConfig(t, env, "serve")
-	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
+	if want := "EXPOSE " + portOf(t, c.Listen) + " " + portOf(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
 		t.Errorf("the Dockerfile lacks %q", want)
 	}
 	for _, line := range []string{"VOLUME " + c.DataDir, "USER 65532:65532"} {

@@ -70,7 +70,7 @@ func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
-	for _, file := range documents(t) {
+	for _, file := range documentPaths(t) {
 		if filepath.Ext(file) != ".md" || strings.HasPrefix(file, "docs/decisions/") || file == "CHANGELOG.md" {
 			continue
 		}
@@ -150,7 +150,7 @@ func newDocEnv(t *testing.T) *docEnv {
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	d := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.DataURL, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.AdminURL, "http://"),
-		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
+		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+portOf(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
 	d.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents", "GITHUB_WEBHOOK_SECRET=documents-hook",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
@@ -197,7 +197,7 @@ func (d *docEnv) addSampleToRedis(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+d.redis+"/0", "--reward-close-after", "1s").WaitUntilReady(dir)
 	sendSession(t, p)
 	p.Eventually("a sample in Redis", func() bool {
-		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, d.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
+		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", portOf(t, d.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
 		return err == nil && strings.Count(string(out), "\n") == 1
 	})
 }

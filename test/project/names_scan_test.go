@@ -32,8 +32,8 @@ var (
 	yamlPrefix         = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// snippets returns the code in a document.
-func snippets(file, text string) []snippet {
+// findSnippets returns the code in a document.
+func findSnippets(file, text string) []snippet {
 	var out []snippet
 	fenced := false
 	for line := range strings.SplitSeq(text, "\n") {
@@ -59,7 +59,7 @@ func snippets(file, text string) []snippet {
 func (k *knownNames) findUnknownNames(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for _, c := range snippets(file, text) {
+	for _, c := range findSnippets(file, text) {
 		k.checkCommands(c, report)
 		k.checkNames(c, report)
 	}

@@ -40,9 +40,9 @@ type knownNames struct {
 
 func TestDocsHaveNoUnknownNames(t *testing.T) {
 	known := collectKnownNames(t)
-	files := documents(t)
+	files := documentPaths(t)
 	if len(files) < 8 {
-		t.Fatalf("documents() = %q, %d pages, want at least 8", files, len(files))
+		t.Fatalf("documentPaths = %q, %d paths, want at least 8", files, len(files))
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(repo, file))
@@ -93,8 +93,9 @@ func TestFindUnknownNamesReportsEveryKind(t *testing.T) {
 
 const repo = "../.."
 
-// documents returns the paths to check. Decision pages and the changelog can name removed settings, and are omitted.
-func documents(t *testing.T) []string {
+// documentPaths returns the paths to check. Decision pages and the changelog can name removed settings, and are
+// omitted.
+func documentPaths(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	err := fs.WalkDir(os.DirFS(repo), ".", func(file string, d fs.DirEntry, err error) error {

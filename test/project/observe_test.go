@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// promQueries returns the queries in the Prometheus rules and in the Grafana dashboard, by rule or panel.
-func promQueries(t *testing.T) map[string]string {
+// readPromQueries returns the queries in the Prometheus rules and in the Grafana dashboard, by rule or panel.
+func readPromQueries(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	var rules struct {
@@ -57,7 +57,7 @@ func readConfig(t *testing.T, name string) []byte {
 // Prometheus does not report an unknown metric as an error.
 func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
-	all := promQueries(t)
+	all := readPromQueries(t)
 	if len(all) < 25 {
 		t.Fatalf("queries in the rules and the dashboard: got %d, want at least 25", len(all))
 	}
@@ -71,7 +71,7 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 }
 
 func TestPromtoolAcceptsRules(t *testing.T) {
-	tool := promtool(t)
+	tool := findPromtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
 		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // tool is promtool
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
@@ -81,7 +81,7 @@ func TestPromtoolAcceptsRules(t *testing.T) {
 	}
 }
 
-func promtool(t *testing.T) string {
+func findPromtool(t *testing.T) string {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestRuleTestsCoverEachAlert(t *testing.T) {
 			fires[a.Name], silent[a.Name] = fires[a.Name] || len(a.Expected) > 0, silent[a.Name] || len(a.Expected) == 0
 		}
 	}
-	for name := range promQueries(t) {
+	for name := range readPromQueries(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
 			t.Errorf("alert %s: a test where it fires = %t, a test where it is silent = %t, want both", name, fires[name], silent[name])
 		}

@@ -99,13 +99,11 @@ func (d *apiDescription) resolve(pointer string) (any, string) {
 		node = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 		path += "/" + step
 		if m, ok := node.(map[string]any); ok && m["$ref"] != nil {
-			return d.resolve(strings.TrimPrefix(m["$ref"].(string), "#") + pointerRest(pointer, path))
+			return d.resolve(strings.TrimPrefix(m["$ref"].(string), "#") + strings.TrimPrefix(pointer, path))
 		}
 	}
 	return node, path
 }
-
-func pointerRest(pointer, resolved string) string { return strings.TrimPrefix(pointer, resolved) }
 
 func escapePointer(step string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
@@ -245,7 +243,7 @@ func TestOpenAPIResponsesMatchDescription(t *testing.T) {
 	callStoredData(d, p, token)
 	d.call(p.AdminURL, "POST", "/api/forget", token, `{"session":"s1"}`)
 	d.call(p.AdminURL, "POST", "/api/forget", token, `{}`)
-	d.checkAllTested()
+	d.checkAllOperationsCalled()
 }
 
 // callStoredData calls the operations that need a stored session.
@@ -318,9 +316,9 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	}
 }
 
-// checkAllTested fails the test for each described operation without a successful call. For /login, any call is
-// enough.
-func (d *apiDescription) checkAllTested() {
+// checkAllOperationsCalled fails the test for each described operation without a successful call. For /login, any call
+// is enough.
+func (d *apiDescription) checkAllOperationsCalled() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method, op := range item.(map[string]any) {

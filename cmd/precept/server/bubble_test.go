@@ -68,9 +68,9 @@ type bubbleServer struct {
 	network memoryNetwork
 }
 
-func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
+func runInBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
-	source := flagSource(t, injectAll(options))
+	source := newFlagSource(t, injectAllOptions(options))
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{network: memoryNetwork{}}
 		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.network.listen, true })
@@ -110,7 +110,7 @@ func TestIdleServerCollectsGarbageEveryMinute(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	inBubble(t, nil, func(b *bubbleServer) {
+	runInBubble(t, nil, func(b *bubbleServer) {
 		before := forcedCollections()
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()

@@ -54,7 +54,7 @@ func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 }
 
 func TestOpenBankAppliesWriteLimit(t *testing.T) {
-	cfg := loadConfig(t, flagSource(t, nil))
+	cfg := loadConfig(t, newFlagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
 	b, closeBank, err := tools.OpenBank(cfg, func(o *bank.Options) { o.Limits.AgentWritesPerHour = 1 })
@@ -63,7 +63,7 @@ func TestOpenBankAppliesWriteLimit(t *testing.T) {
 	}
 	defer closeBank()
 	for i, want := range []error{nil, bank.ErrTooMany} {
-		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
+		text := strings.ReplaceAll(readLookFirst(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
 			t.Errorf("proposal %d by an agent within an hour: err = %v, want %v", i+1, err, want)
 		}
@@ -83,7 +83,7 @@ func TestSecretKindsOmitPersonalData(t *testing.T) {
 	}
 }
 
-func lessonText(t *testing.T, dir string) string {
+func readLookFirst(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
@@ -100,7 +100,7 @@ func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
-			source := flagSource(t, injectAll(map[string]string{
+			source := newFlagSource(t, injectAllOptions(map[string]string{
 				"upstream": startModel(t), "lessons": lessons, "bandit.control": tc.control, "bandit.epsilon": tc.epsilon, "reward.close_after": "1h",
 			}))
 			s := startServer(t, source)
@@ -147,7 +147,7 @@ func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 }
 
 func TestOpenFilteredDoesNotCreateStore(t *testing.T) {
-	cfg := loadConfig(t, flagSource(t, nil))
+	cfg := loadConfig(t, newFlagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
 		t.Errorf("OpenFiltered before the store exists: err = %v, want %v", err, sqlite.ErrMissing)

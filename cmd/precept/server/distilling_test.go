@@ -13,7 +13,7 @@ import (
 // session to distil. The judge is a model that reads sessions. key and value are an additional setting.
 func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
 	t.Helper()
-	s := startServer(t, flagSource(t, map[string]string{
+	s := startServer(t, newFlagSource(t, map[string]string{
 		"upstream": model + "/v1", "reward.close_after": "1s", key: value,
 		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model + "/v1", "distill.model": "judge",
 	}))

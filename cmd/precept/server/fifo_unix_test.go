@@ -16,7 +16,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, flagSource(t, map[string]string{"ledger.file": path}))
+	s := startServer(t, newFlagSource(t, map[string]string{"ledger.file": path}))
 	s.stop()
 	for {
 		select {

@@ -35,10 +35,10 @@ func readFleetKeys(t *testing.T, source *server.Source) (keys fleetKeys) {
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newRecordingModel(t)
-	firstSource := flagSource(t, injectAll(map[string]string{
+	firstSource := newFlagSource(t, injectAllOptions(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
-	secondSource := flagSource(t, injectAll(map[string]string{
+	secondSource := newFlagSource(t, injectAllOptions(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
 	first, second := startServer(t, firstSource), startServer(t, secondSource)
@@ -89,15 +89,15 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// Redis has the salt for the random assignments. A replica with a different salt would make different assignments. After
-// one start with Redis, fleet.json has a copy of the salt.
+// Redis has the salt for the random assignments. A replica with a different salt would make different assignments.
+// After one start with Redis, fleet.json has a copy of the salt.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
 	lessonInjected := func(s *runningServer) bool {
 		return m.requestContains(s, "coder", "build the targets", "End of lessons.")
 	}
@@ -145,13 +145,13 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 func TestChangedStoreURLReplacesFleetKeys(t *testing.T) {
 	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
 	options := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
-	source := flagSource(t, options)
+	source := newFlagSource(t, options)
 	if err := startServer(t, source).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	before := readFleetKeys(t, source)
 	options["store.url"] = other.URL()
-	moved := flagSource(t, options)
+	moved := newFlagSource(t, options)
 	if err := startServer(t, moved).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := newRecordingModel(t)
-	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	s := startServer(t, source)
 	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line about the unreadable lessons")
@@ -185,7 +185,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(readLookFirst(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	eventually(t, "session with the lesson", lessonInjected)
@@ -213,7 +213,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 // Only the replica with the lease deletes old exchanges. With learning.hot: 0s, no exchange is deleted.
 func TestReplicaReleasesDeletionLease(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
 	write := addConfigFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
 	s := startServer(t, source)

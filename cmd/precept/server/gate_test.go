@@ -45,11 +45,11 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				g := newGateFixture(t, style)
 				l := g.startTrial(tc.startedBy, tc.plannedPicks)
 				g.storeSessions(l, tc.successesWith, tc.successesWithout)
-				v, trials, d := g.open()
+				v, trials, d := g.setUpServer()
 				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
-				if got := g.state(); got != tc.want {
+				if got := g.lessonState(); got != tc.want {
 					t.Errorf("got state %s, want %s; row in the report: %+v", got, tc.want, g.reportRow(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
@@ -77,11 +77,11 @@ func TestEndTrialSetsStateByVerdict(t *testing.T) {
 	} {
 		g := newGateFixture(t, "advice")
 		l := g.startTrial(distill.AutoGate, 400)
-		_, trials, d := g.open()
+		_, trials, d := g.setUpServer()
 		if err := trials.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
 			t.Fatal(err)
 		}
-		if got := g.state(); got != want {
+		if got := g.lessonState(); got != want {
 			t.Errorf("endTrial(verdict %s): got state %s, want %s", verdict, got, want)
 		}
 	}
@@ -150,8 +150,8 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWi
 	}
 }
 
-// open sets up a server that accepts no requests.
-func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
+// setUpServer sets up a server that accepts no requests.
+func (g *gateFixture) setUpServer() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
 	g.Cleanup(func() { _ = s.stop() })
@@ -171,7 +171,7 @@ func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	return v, &trialGate{log: s.log, lessons: v.lessons, learner: v.learner, proxy: v.proxy}, d
 }
 
-func (g *gateFixture) state() lesson.State {
+func (g *gateFixture) lessonState() lesson.State {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {

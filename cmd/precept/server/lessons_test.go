@@ -55,8 +55,8 @@ func (m *recordingModel) requestContains(s *runningServer, agent, message, text 
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns options that inject every matching lesson.
-func injectAll(extra map[string]string) map[string]string {
+// injectAllOptions returns options that inject every matching lesson.
+func injectAllOptions(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, extra)
 	return out
@@ -65,7 +65,7 @@ func injectAll(extra map[string]string) map[string]string {
 // After the approval, only the agent's own sessions get the lesson.
 func TestAgentLessonWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
-	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
+	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1"})))
 	adminHeader := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, s.dataURL+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var created struct{ ID, State string }
@@ -120,7 +120,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 			}
 			write("pkg/parser.go", "Quote the names.")
 			lessons := t.TempDir()
-			s := startServer(t, flagSource(t, injectAll(map[string]string{
+			s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{
 				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": agentFile.Path, "ledger.trust": trust, "ledger.agent": "coder",
 			})))
 			lessonState := func(rule string) lesson.State {
@@ -156,7 +156,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 }
 
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
-	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
+	source := newFlagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := loadConfig(t, source).StoreURL()
 	garbage := strings.Repeat("this is not a database ", 500)
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
@@ -191,7 +191,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	cfg := loadConfig(t, flagSource(t, map[string]string{"lessons": lessons}))
+	cfg := loadConfig(t, newFlagSource(t, map[string]string{"lessons": lessons}))
 	tools := testTools()
 	change := func(slug string, a lesson.Action) (bank.Result, error) {
 		b, closeBank, err := tools.OpenBank(cfg)

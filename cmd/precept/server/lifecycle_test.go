@@ -74,7 +74,7 @@ func (s *runningServer) sendSession(agent, name, text, feedback string) {
 func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flagSource(t, map[string]string{
+	source := newFlagSource(t, map[string]string{
 		"upstream": startModel(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
 		"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0",
 	})
@@ -221,7 +221,7 @@ func TestPortInUseErrorNamesKey(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	for _, key := range []string{"listen", "admin.listen"} {
 		data := filepath.Join(t.TempDir(), "data")
-		cfg := loadConfig(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
+		cfg := loadConfig(t, newFlagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
 			t.Errorf(`%s: err = %v, want prefix %q and "choose another"`, key, err, key+": ")
@@ -236,7 +236,7 @@ func TestPortInUseErrorNamesKey(t *testing.T) {
 func TestStartReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {
-			source := flagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
+			source := newFlagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
 			cfg := loadConfig(t, source)
 			var output console
 			states := make(chan string, 10)

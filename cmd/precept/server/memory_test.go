@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritableDir returns a directory that even root cannot create, because the directory's parent is a file.
-func unwritableDir(t *testing.T) string {
+// makeUnwritableDir returns a directory that even root cannot create, because the directory's parent is a file.
+func makeUnwritableDir(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -27,8 +27,8 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	data := unwritableDir(t)
-	s := startServer(t, flagSource(t, injectAll(map[string]string{
+	data := makeUnwritableDir(t)
+	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
@@ -62,7 +62,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 }
 
 func TestUnwritableTokenChangesAtRestart(t *testing.T) {
-	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
+	source := newFlagSource(t, map[string]string{"data_dir": makeUnwritableDir(t)})
 	s := startServer(t, source, handleSignals)
 	token := s.server.Token()
 	if with, without := getStatus(t, s.adminURL+"/api/report", token), getStatus(t, s.adminURL+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
@@ -82,8 +82,8 @@ func TestUnwritableTokenChangesAtRestart(t *testing.T) {
 
 func TestRedisStoreWorksWithoutWritableDataDirectory(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flagSource(t, injectAll(map[string]string{
-		"upstream": startModel(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
+	source := newFlagSource(t, injectAllOptions(map[string]string{
+		"upstream": startModel(t), "data_dir": makeUnwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
 	s := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {

@@ -43,7 +43,7 @@ func (s *runningServer) postAdmin(path, body string) string {
 func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	source := flagSource(t, injectAll(map[string]string{
+	source := newFlagSource(t, injectAllOptions(map[string]string{
 		"upstream": startModel(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
 	}))
 	s := startServer(t, source)
@@ -111,7 +111,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 
 // An exchange during the opt-out is never stored or exported.
 func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
-	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
@@ -149,7 +149,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 
 // The overview names the key that needs a restart. A viewer token in the same file is valid at once.
 func TestChangedSessionLimitNeedsRestart(t *testing.T) {
-	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
+	source := newFlagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
@@ -204,10 +204,10 @@ func TestSpansAreSentToCollector(t *testing.T) {
 		spans <- r.Header.Get("Authorization") + " " + r.URL.Path + " " + string(b)
 	}))
 	defer collector.Close()
-	options := injectAll(map[string]string{
+	options := injectAllOptions(map[string]string{
 		"upstream": startModel(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
-	s := startServer(t, flagSource(t, options))
+	s := startServer(t, newFlagSource(t, options))
 	s.sendSession("coder", "traced", "words of the conversation", `"type":"approval"`)
 	if err := s.stopAndWait(); err != nil { // the server sends the buffered spans when it stops
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 		t.Error("the span contains text of the conversation")
 	}
 	refuses.Store(true)
-	restarted := startServer(t, flagSource(t, options))
+	restarted := startServer(t, newFlagSource(t, options))
 	restarted.sendSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "dropped span in the metrics", func() bool {
 		_, text := send(t, http.MethodGet, restarted.adminURL+"/metrics", nil, "")
@@ -240,7 +240,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
-	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
 	data := loadConfig(t, source).DataDir
 	if err := server.WriteRunFile(data, server.RunFile{PID: 1, DataURL: "http://127.0.0.1:1", AdminURL: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 }
 
 func TestOverviewCountsRequestsToUnsupportedAPIs(t *testing.T) {
-	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
+	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"
 	if page := s.getPage("/"); strings.Contains(page, "Unsupported API") {
 		t.Error("overview before the first request: got a line about an unsupported API, want none")

@@ -108,8 +108,8 @@ func (s *runningServer) stopAndWait() error {
 	return <-s.runErr
 }
 
-// flagSource returns a configuration with free ports, new directories and extra keys.
-func flagSource(t *testing.T, extra map[string]string) *server.Source {
+// newFlagSource returns a configuration with free ports, new directories and extra keys.
+func newFlagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
 	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
@@ -150,8 +150,8 @@ func eventually(t *testing.T, state string, ok func() bool) {
 
 // A third server cannot use the data directory of a running server.
 func TestTwoServersRunInOneProcess(t *testing.T) {
-	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
-	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
+	firstSource := newFlagSource(t, map[string]string{"admin.tokens": "[first]"})
+	first, second := startServer(t, firstSource), startServer(t, newFlagSource(t, map[string]string{"admin.tokens": "[second]"}))
 	if own, other := getStatus(t, first.adminURL+"/api/report", "first"), getStatus(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || other != http.StatusUnauthorized {
 		t.Errorf("first server: got status %d with its own token, %d with the second server's token, want 200, 401", own, other)
 	}
@@ -182,7 +182,7 @@ func TestStopDuringStreamReturnsErrStreamsCut(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer model.Close()
-	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	s := startServer(t, newFlagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := s.openStream()
 	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
 		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
@@ -233,7 +233,7 @@ func TestStopWaitsForWebSockets(t *testing.T) {
 }
 
 func TestReloadSurvivesPanic(t *testing.T) {
-	source := flagSource(t, nil)
+	source := newFlagSource(t, nil)
 	write := addConfigFile(t, source)
 	var panics atomic.Bool
 	parse := source.Parse
@@ -261,7 +261,7 @@ func TestReloadSurvivesPanic(t *testing.T) {
 }
 
 func TestOnlyFirstStartPrintsLoginLink(t *testing.T) {
-	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
+	source := newFlagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func sendSignal(t *testing.T, s os.Signal) {
 // During limits.drain_delay, load balancers learn from /readyz that the server stops. A second signal ends the delay.
 // The server then stops without an error, despite an idle connection.
 func TestServerServesDuringDrainDelay(t *testing.T) {
-	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
+	s := startServer(t, newFlagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestSecondSignalCutsStreams(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}))
-		s := startServer(t, flagSource(t, map[string]string{
+		s := startServer(t, newFlagSource(t, map[string]string{
 			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
 		}), handleSignals)
 		stream := s.openStream()
@@ -115,7 +115,7 @@ func (s *runningServer) openStream() io.Reader {
 
 // The log, the health page and the metrics report a faulty file until a reload succeeds.
 func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
-	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
+	source := newFlagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
 	s := startServer(t, source, handleSignals)

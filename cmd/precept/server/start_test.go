@@ -25,9 +25,9 @@ import (
 	"precept/store/storetest"
 )
 
-// closingModel starts a model that closes each connection, because an open connection would stop a synctest bubble's
-// clock.
-func closingModel(t *testing.T, content string) string {
+// startClosingModel starts a model that closes each connection, because an open connection would stop a synctest
+// bubble's clock.
+func startClosingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -58,7 +58,7 @@ func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointe
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
-	source := flagSource(t, injectAll(map[string]string{
+	source := newFlagSource(t, injectAllOptions(map[string]string{
 		"upstream": startModel(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
 		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
 	}))
@@ -74,7 +74,7 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 	t.Run("with Redis", func(t *testing.T) {
 		url := storetest.StartRedis(t).URL()
-		checkGoroutines(t, flagSource(t, map[string]string{"store.url": url, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
+		checkGoroutines(t, newFlagSource(t, map[string]string{"store.url": url, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
 			funcName((*redis.Watcher).Run): 1, funcName((*learn.Learner).Follow): 1, "(*keys).follow.": 1,
 		})
 	})
@@ -104,7 +104,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 // The dashboard and the index of the lessons, _index.md, list all lessons in effect.
 func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
-	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
+	runInBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
 		advance(time.Minute)
 		banktest.WriteLesson(b.t, lessons, "look-first", "targets")
 		advance(2 * time.Second)
@@ -119,8 +119,8 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 
 // Only the agent that wrote the /lesson command gets the lesson.
 func TestLessonCommandInReplyCreatesLesson(t *testing.T) {
-	inBubble(t, map[string]string{
-		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
+	runInBubble(t, map[string]string{
+		"upstream": startClosingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
 	}, func(b *bubbleServer) {
 		b.sendTurn("coder", "hello")
 		advance(5 * time.Second)
@@ -138,9 +138,9 @@ func TestLessonCommandInReplyCreatesLesson(t *testing.T) {
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	options := map[string]string{"upstream": closingModel(t, "done"), "data_dir": data, "lessons": lessons}
+	options := map[string]string{"upstream": startClosingModel(t, "done"), "data_dir": data, "lessons": lessons}
 	file := filepath.Join(data, "consulted.json")
-	inBubble(t, options, func(b *bubbleServer) {
+	runInBubble(t, options, func(b *bubbleServer) {
 		b.sendTurn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
@@ -151,7 +151,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 		}
 	})
 	for _, damaged := range []bool{false, true} {
-		s := startServer(t, flagSource(t, options))
+		s := startServer(t, newFlagSource(t, options))
 		if s.console.contains("they restart at zero") != damaged {
 			t.Errorf("damaged file = %v: \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
 		}
@@ -165,7 +165,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 }
 
 func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
-	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
+	source := newFlagSource(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loadConfig(t, source)
 	tools := testTools()
 	tools.Random = panickingReader{}

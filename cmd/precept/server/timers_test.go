@@ -43,7 +43,7 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.D
 
 // The limits are limits.header_timeout during a request, and two minutes between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
+	runInBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || openFor != 7*time.Second {
 			b.t.Errorf("half a request: got response %q, closed after %v, want no response, 7s", answer, openFor)
 		}
@@ -56,7 +56,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 // A return to the content of an earlier file is a change as well. A faulty file is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
-	source := flagSource(t, nil)
+	source := newFlagSource(t, nil)
 	write := addConfigFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 }
 
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
-	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
+	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": startClosingModel(t, "done"), "reward.close_after": "1s"}))
 	write := addConfigFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		}
 		return states
 	}
-	inBubble(t, map[string]string{
-		"upstream": closingModel(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
+	runInBubble(t, map[string]string{
+		"upstream": startClosingModel(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
 		"distill.enabled": "true", "distill.every": "1m",
 	}, func(b *bubbleServer) {
 		call := func(id, args string) string {
@@ -172,7 +172,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 }
 
 func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
-	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbleServer) {
+	runInBubble(t, map[string]string{"upstream": startClosingModel(t, "done")}, func(b *bubbleServer) {
 		admittedCount := func() string {
 			_, health := b.send(http.MethodGet, b.adminURL+"/api/health", "")
 			_, rest, _ := strings.Cut(health, `"admitted":`)
@@ -192,7 +192,7 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
+		s := startServer(t, newFlagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || getStatus(t, s.dataURL+"/healthz", "") != http.StatusOK {
 			t.Errorf("listen: %q: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
 		}
@@ -217,7 +217,7 @@ func TestLessonIndexHasCurrentSessionCounts(t *testing.T) {
 		}
 		return ""
 	}
-	inBubble(t, map[string]string{"upstream": closingModel(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbleServer) {
+	runInBubble(t, map[string]string{"upstream": startClosingModel(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbleServer) {
 		for i, score := range []int{1, 1, 0} {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)

@@ -14,7 +14,7 @@ func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)
 	}))
 	t.Cleanup(model.Close)
-	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": model.URL})))
+	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{"upstream": model.URL})))
 	const html = "text/html,application/xhtml+xml,*/*;q=0.8"
 	for _, c := range []struct {
 		name, method, path, accept, host string
