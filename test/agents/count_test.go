@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// readCounters returns precept's metrics by name, each summed over all labels.
+// readCounters returns precept's metrics by name, summed over the labels. Metrics with the label outcome are omitted.
 func readCounters(t *testing.T, p *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, p.AdminURL+"/metrics", "e2e-token")

@@ -65,7 +65,7 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 // newManyAnswersModel starts a model that returns the requested number of choices, each with a different call.
 func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httptest.Server {
 	t.Helper()
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			N int `json:"n"`
 		}
@@ -80,8 +80,8 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 		}
 		harness.ReplyJSON(w, http.StatusOK, harness.Object{"id": "chatcmpl-" + harness.RandomHex(10), "object": "chat.completion", "choices": choices})
 	}))
-	t.Cleanup(up.Close)
-	return up
+	t.Cleanup(upstream.Close)
+	return upstream
 }
 
 // Fifty conversations begin with the same message at the same time, and then branch as agents with tree search do.
@@ -133,14 +133,14 @@ func runBranchingChats(t *testing.T, sendTurn func(c *branchingChat, i, turn int
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
-	up := newManyAnswersModel(t, func(sender, body string) {
+	upstream := newManyAnswersModel(t, func(sender, body string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Count(body, taskSlug) != 1 {
 			faulty[sender]++
 		}
 	})
-	flags := harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t))
+	flags := harness.AlwaysInject(&harness.Model{Server: upstream}, harness.LessonDir(t))
 	// After the kill, all conversations are looked up together. With the race detector this takes longer than the
 	// default limit, and a late look-up would make the conversation count as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")

@@ -16,11 +16,11 @@ import (
 // In half of the fifty conversations, all requests stay equal, byte for byte. precept cannot distinguish these
 // conversations and excludes the sessions from the experiment.
 func TestReportExcludesEqualConversations(t *testing.T) {
-	const n = 25 // conversations in each half
+	const half = 25 // number of conversations
 	var mu sync.Mutex
 	blocks := map[string]int{}
-	waiting, allArrived := 2*n, make(chan struct{})
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	waiting, allArrived := 2*half, make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		sender := r.Header.Get("X-Who")
 		mu.Lock()
@@ -33,53 +33,53 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]}}]}`,
 			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+sender+`"}`)
 	}))
-	t.Cleanup(up.Close)
-	dir, flags := t.TempDir(), append(harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")
+	t.Cleanup(upstream.Close)
+	dir, flags := t.TempDir(), append(harness.AlwaysInject(&harness.Model{Server: upstream}, harness.LessonDir(t)), "--reward-close-after", "5s")
 	p := harness.Start(t, dir, flags...)
-	names := make([]string, 2*n)
+	names := make([]string, 2*half)
 	var wg, answered sync.WaitGroup
-	answered.Add(2 * n)
-	for i := range 2 * n {
+	answered.Add(2 * half)
+	for i := range 2 * half {
 		wg.Go(func() {
 			sender := "same"
-			if i >= n {
+			if i >= half {
 				sender = fmt.Sprint("file ", i)
 			}
-			list := `{"role":"user","content":"Look at the build script"}`
+			messages := `{"role":"user","content":"Look at the build script"}`
 			for turn := range 3 {
 				if turn == 1 {
 					answered.Done()
 					answered.Wait()
 				}
-				status, reply, name := postAsSender(t, p.DataURL+"/v1/chat/completions", sender, `{"messages":[`+list+`]}`)
+				status, reply, name := postAsSender(t, p.DataURL+"/v1/chat/completions", sender, `{"messages":[`+messages+`]}`)
 				if status != http.StatusOK {
 					t.Errorf("chat request from %q: got status %d, reply %s, want 200", sender, status, reply)
 				}
 				names[i] = name
-				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
+				messages += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
 					turn, `{"command":"cat `+sender+`"}`, turn)
 			}
 		})
 	}
 	wg.Wait()
-	if blocks["same"] != 3*n {
-		t.Errorf("blocks in the equal conversations: got %d, want %d", blocks["same"], 3*n)
+	if blocks["same"] != 3*half {
+		t.Errorf("blocks in the equal conversations: got %d, want %d", blocks["same"], 3*half)
 	}
-	for i := n; i < 2*n; i++ {
+	for i := half; i < 2*half; i++ {
 		if sender := fmt.Sprint("file ", i); blocks[sender] != 3 {
 			t.Errorf("blocks in conversation %q: got %d, want 3", sender, blocks[sender])
 		}
 	}
 	got := readCounters(t, p)
-	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
-		t.Errorf("metrics: got %d sessions, want %d; got %d excluded, want %d; got %d injected lessons, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
+	if got["precept_sessions_total"] != 2*half || got["precept_sessions_excluded_total"] != half || got["precept_lessons_injected_total"] != 2*half {
+		t.Errorf("metrics: got %d sessions, want %d; got %d excluded, want %d; got %d injected lessons, want %d", got["precept_sessions_total"], 2*half, got["precept_sessions_excluded_total"], half, got["precept_lessons_injected_total"], 2*half)
 	}
 	for _, name := range names {
 		if status, body := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
 			t.Errorf("feedback on %s: got status %d, body %s, want 202", name, status, body)
 		}
 	}
-	waitForReport(t, p, "?provisional=true", n)
+	waitForReport(t, p, "?provisional=true", half)
 	for _, restart := range []bool{false, true} {
 		if restart {
 			p.Stop()

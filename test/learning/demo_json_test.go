@@ -19,16 +19,16 @@ func TestDemoPrintsJSON(t *testing.T) {
 			Verdict   string
 		}
 		Success struct {
-			With float64 `json:"with_precept"`
-			None float64 `json:"without_lessons"`
-			Best float64 `json:"best_possible"`
+			WithPrecept    float64 `json:"with_precept"`
+			WithoutLessons float64 `json:"without_lessons"`
+			BestPossible   float64 `json:"best_possible"`
 		}
 	}
 	out := harness.MustRun(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("decode demo --json output %s: %v", out, err)
 	}
-	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
+	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.WithoutLessons <= 0 || got.Success.BestPossible <= got.Success.WithoutLessons || got.Success.WithPrecept <= 0 {
 		t.Errorf("demo --json = %s\nwant 400 sessions, 8 lessons, success rates above 0, and best_possible above without_lessons", out)
 	}
 	measured := 0

@@ -310,7 +310,7 @@ func TestWritsAboveHourlyLimitAreRefused(t *testing.T) {
 				return reply.String()
 			}
 			var requests sync.Map // last request to the model, by session
-			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				_, task, _ := strings.Cut(string(body), "Go on with ")
 				task = task[:len("task-00")]
@@ -321,13 +321,13 @@ func TestWritsAboveHourlyLimitAreRefused(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-"+task, reply))
 			}))
-			defer up.Close()
+			defer upstream.Close()
 			lessons := t.TempDir()
 			for i := range 300 {
 				slug := fmt.Sprintf("known-%03d", i)
 				banktest.WriteLesson(t, lessons, slug, "pages of "+slug)
 			}
-			flags := []string{"--upstream", up.URL + "/v1", "--bandit-control", "0", "--writ-enabled", "--limits-lookup-timeout", "10s"}
+			flags := []string{"--upstream", upstream.URL + "/v1", "--bandit-control", "0", "--writ-enabled", "--limits-lookup-timeout", "10s"}
 			if kind == "redis" {
 				url := storetest.StartRedis(t).URL()
 				harness.MustRun(t, "lessons", "push", lessons, url)
@@ -391,14 +391,14 @@ func TestWritsAboveHourlyLimitAreRefused(t *testing.T) {
 
 func TestWritAnswerPrecedesToolResult(t *testing.T) {
 	var requests []map[string]any
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		requests = append(requests, body)
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"/lesson slow build: Use the cache.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"/lesson no: no\"}"}}]}}]}`, len(requests), len(requests))
 	}))
-	defer up.Close()
-	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(&harness.Model{Server: up}, t.TempDir()), "--writ-enabled")...)
+	defer upstream.Close()
+	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(&harness.Model{Server: upstream}, t.TempDir()), "--writ-enabled")...)
 	a := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat"}
 	a.User("Build it.")
 	for n := 1; n <= 3; n++ {

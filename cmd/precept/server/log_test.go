@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"precept/inject/lesson"
+	"precept/internal/label"
 	"precept/internal/session"
 	"precept/proxy"
 	"precept/store"
@@ -48,7 +49,7 @@ func TestFailureLogIsRateLimited(t *testing.T) {
 			f.report("write", unavailable)
 			f.report("samples", unavailable)
 			f.report("lookup", unavailable)
-			f.report("spool", errors.New("no room"))
+			f.report(label.StepOutbox, errors.New("no room"))
 			f.report("samples", fmt.Errorf("read: %w", context.Canceled))
 			f.reportPanic("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
@@ -81,7 +82,7 @@ func TestFailureLogIsRateLimited(t *testing.T) {
 				}
 			}
 		}
-		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "lookup": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
+		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "lookup": 20, string(label.StepOutbox): 20, "encode": 20}); !maps.Equal(counted, want) {
 			t.Errorf("precept_fail_open_total by step: got %v, want %v", counted, want)
 		}
 	})

@@ -14,22 +14,23 @@ func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
 	for _, tc := range []struct {
+		name  string
 		run   RunFile
 		valid bool
 	}{
-		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://[::1]:2"}, true},
-		{RunFile{PID: 1<<22 + 1, DataURL: local, AdminURL: local}, false}, // no such process
-		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://203.0.113.7:1"}, false},
-		{RunFile{PID: os.Getpid(), DataURL: "http://127.0.0.1:1@example.org", AdminURL: local}, false},
-		{RunFile{PID: os.Getpid(), DataURL: "http://localhost.example.org:1", AdminURL: local}, false},
-		{RunFile{PID: os.Getpid(), DataURL: "https://127.0.0.1:1", AdminURL: local}, false},
-		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: ""}, false},
+		{"loopback addresses", RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://[::1]:2"}, true},
+		{"no such process", RunFile{PID: 1<<22 + 1, DataURL: local, AdminURL: local}, false},
+		{"other machine", RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://203.0.113.7:1"}, false},
+		{"loopback address as user name", RunFile{PID: os.Getpid(), DataURL: "http://127.0.0.1:1@example.org", AdminURL: local}, false},
+		{"host name that begins with localhost", RunFile{PID: os.Getpid(), DataURL: "http://localhost.example.org:1", AdminURL: local}, false},
+		{"HTTPS", RunFile{PID: os.Getpid(), DataURL: "https://127.0.0.1:1", AdminURL: local}, false},
+		{"no admin address", RunFile{PID: os.Getpid(), DataURL: local, AdminURL: ""}, false},
 	} {
 		if err := WriteRunFile(dir, tc.run); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != tc.valid {
-			t.Errorf("ReadRunFile(%+v) error = %v, want valid = %v", tc.run, err, tc.valid)
+			t.Errorf("%s: ReadRunFile(%+v) error = %v, want accepted = %v", tc.name, tc.run, err, tc.valid)
 		}
 	}
 }
@@ -37,15 +38,15 @@ func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 // A directory that already has files gets no .gitignore.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, dir := range []string{"empty", "foreign"} {
+	for _, dir := range []string{"empty", "used"} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile("foreign/table.csv", nil, 0o600); err != nil {
+	if err := os.WriteFile("used/table.csv", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]bool{"new": true, "empty": true, "foreign": false} {
+	for dir, want := range map[string]bool{"new": true, "empty": true, "used": false} {
 		if err := MakeDataDir(dir); err != nil {
 			t.Error(err)
 		}
@@ -53,7 +54,14 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Errorf("MakeDataDir(%q): Stat(.gitignore) error = %v, want a .gitignore = %v", dir, err, want)
 		}
 	}
-	for _, dir := range []string{"foreign", "nowhere"} {
+}
+
+func TestHasPreceptDataIgnoresOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "table.csv"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, filepath.Join(dir, "missing")} {
 		if HasPreceptData(dir) {
 			t.Errorf("HasPreceptData(%q) = true, want false", dir)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // The log omits the text of the panic, because the text could quote a request.
-func TestWorkerRestartsOnlyAfterPanic(t *testing.T) {
+func TestWorkerRestartsAfterPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &output})
@@ -39,14 +40,22 @@ func TestWorkerRestartsOnlyAfterPanic(t *testing.T) {
 		if err := <-ended; err != nil || time.Since(start) != time.Minute {
 			t.Errorf("stopped worker: err = %v after %v, want no error after 1m", err, time.Since(start))
 		}
+	})
+}
 
-		failure := errors.New("no memory")
-		if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
-			t.Errorf("failed worker: err = %v, want %v", err, failure)
-		}
+func TestWorkerDoesNotRestartAfterError(t *testing.T) {
+	s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: io.Discard})
+	failure := errors.New("no memory")
+	if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
+		t.Errorf("failed worker: err = %v, want %v", err, failure)
+	}
+}
 
-		// A stop ends the pause before the next attempt.
-		ctx, stop = context.WithCancel(t.Context())
+func TestStopEndsPauseBeforeRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: io.Discard})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
 		go func() { ended <- s.keepRunning(ctx, worker{"test", func(context.Context) error { panic("again") }}) }()
 		synctest.Wait()
 		stopped := time.Now()
