@@ -182,7 +182,7 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 // While one write of an export is delayed, a second process exports the same store. The delayed process must fail.
 func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
-	to, err := url.Parse(endpoint)
+	target, err := url.Parse(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 		}
 		var writesLeft atomic.Int64
 		writesLeft.Store(writes)
-		forward, delayed := httputil.NewSingleHostReverseProxy(to), false
+		forward, delayed := httputil.NewSingleHostReverseProxy(target), false
 		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPut && writesLeft.Add(-1) == 0 {
 				delayed = true

@@ -49,15 +49,15 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		problemUnless(fmt.Sprint(direct.exitCodes) == fmt.Sprint(through.exitCodes), "exit codes %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs))
 	for i, m := range through.requests() {
 		sent := string(through.tap.agentRequest(&m).body)
-		want, places := withoutSection(sent, cutSection)
+		want, occurrences := withoutSection(sent, cutSection)
 		before, _, _ := strings.Cut(sent, "# Crew rules")
-		if preamble == "" && m.IsMain && places > 0 { // a side request can come first
+		if preamble == "" && m.IsMain && occurrences > 0 { // a side request can come first
 			preamble = before[max(0, len(before)-200):]
 		}
 		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request can contain the rules file, too
 			want = sent
 		} else {
-			kept = append(kept, problemUnless(places == 1, "request %d has the section %d times", i, places),
+			kept = append(kept, problemUnless(occurrences == 1, "request %d has the section %d times, want once", i, occurrences),
 				problemUnless(strings.Contains(m.Raw, "Say which test fails"), "request %d has lost the kept section", i))
 		}
 		cut = append(cut, problemUnless(m.Raw == want, "request %d differs from the agent's request without the cut section\nsent %s\ngot  %s", i, sent, m.Raw))
@@ -79,8 +79,8 @@ func (s *sandboxedAgent) writeRulesFile(name string) string {
 	return file
 }
 
-// withoutSection returns body without the first occurrence of section, and the occurrence count in all JSON encodings
-// that agents use.
+// withoutSection returns body without the first occurrence of section, and the number of occurrences in all JSON
+// encodings that agents use.
 func withoutSection(body, section string) (without string, occurrences int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {

@@ -76,6 +76,11 @@ type (
 		TimeoutSeconds   int `yaml:"timeoutSeconds"`
 		FailureThreshold int `yaml:"failureThreshold"`
 	}
+	kubeVolumeMount struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	}
 	kubeContainer struct {
 		Name, Image string
 		Args        []string
@@ -101,11 +106,7 @@ type (
 			ReadOnlyRootFilesystem   bool `yaml:"readOnlyRootFilesystem"`
 			Capabilities             struct{ Drop []string }
 		} `yaml:"securityContext"`
-		VolumeMounts []struct {
-			Name      string
-			MountPath string `yaml:"mountPath"`
-			ReadOnly  bool   `yaml:"readOnly"`
-		} `yaml:"volumeMounts"`
+		VolumeMounts []kubeVolumeMount `yaml:"volumeMounts"`
 	}
 	kubePod struct {
 		AutomountServiceAccountToken  bool `yaml:"automountServiceAccountToken"`
@@ -254,14 +255,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
-	i := slices.IndexFunc(c.VolumeMounts, func(m struct {
-		Name      string
-		MountPath string `yaml:"mountPath"`
-		ReadOnly  bool   `yaml:"readOnly"`
-	},
-	) bool {
-		return m.Name == "config"
-	})
+	i := slices.IndexFunc(c.VolumeMounts, func(m kubeVolumeMount) bool { return m.Name == "config" })
 	if i < 0 {
 		t.Fatal("the container has no volume mount named config")
 	}
@@ -282,9 +276,9 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	k := readKubernetes(t)
 	set, pod, c := k.statefulSet.Spec, k.statefulSet.Spec.Template.Spec, k.container()
 	for name, labels := range map[string]map[string]string{
-		"set": set.Selector.MatchLabels, "budget": k.disruptionBudget.Spec.Selector.MatchLabels,
-		"spread": pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels, "service": k.services["precept"].Spec.Selector,
-		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
+		"StatefulSet": set.Selector.MatchLabels, "PodDisruptionBudget": k.disruptionBudget.Spec.Selector.MatchLabels,
+		"topology spread": pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels, "service precept": k.services["precept"].Spec.Selector,
+		"service precept-admin": k.services["precept-admin"].Spec.Selector, "service of the StatefulSet": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
 			t.Errorf("%s: got selector %v, want the pods' labels %v", name, labels, set.Template.Metadata.Labels)

@@ -45,7 +45,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if a, b := readFleetKeys(t, firstSource), readFleetKeys(t, secondSource); a != b {
 		t.Errorf("fleet.json: got %+v and %+v, want equal keys", a, b)
 	}
-	if m.requestContains(first, "coder", "build the targets", "End of lessons.") {
+	if m.lessonInjected(first) {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
@@ -56,15 +56,11 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	text, err := os.ReadFile(filepath.Join(lessons, "look-first.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(readLookFirst(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, s := range []*runningServer{first, second} {
-		eventually(t, "lesson in a session on each replica", func() bool { return m.requestContains(s, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "lesson in a session on each replica", func() bool { return m.lessonInjected(s) })
 	}
 	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
@@ -98,9 +94,6 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
-	lessonInjected := func(s *runningServer) bool {
-		return m.requestContains(s, "coder", "build the targets", "End of lessons.")
-	}
 	s := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the fleet's salt is unknown"} {
 		if !s.console.contains(line) {
@@ -110,7 +103,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if status, body := send(t, http.MethodGet, s.dataURL+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz: got status %d, body %s, want status 200, degraded in the body", status, body)
 	}
-	if lessonInjected(s) {
+	if m.lessonInjected(s) {
 		t.Error("unknown salt: a session got a lesson, want none")
 	}
 	tools := testTools()
@@ -121,14 +114,14 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "log line about the keys", func() bool { return s.console.contains("the fleet's keys are known and in use") })
-	eventually(t, "session with a lesson", func() bool { return lessonInjected(s) })
+	eventually(t, "session with a lesson", func() bool { return m.lessonInjected(s) })
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	known := readFleetKeys(t, source)
 	redis.Kill()
 	restarted := startServer(t, source)
-	if unknown, injected := restarted.console.contains("the fleet's salt is unknown"), lessonInjected(restarted); unknown || !injected {
+	if unknown, injected := restarted.console.contains("the fleet's salt is unknown"), m.lessonInjected(restarted); unknown || !injected {
 		t.Errorf("restart without Redis: unknown salt in the log = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
 	if readFleetKeys(t, source) != known {
@@ -170,7 +163,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line about the unreadable lessons")
 	}
-	lessonInjected := func() bool { return m.requestContains(s, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.lessonInjected(s) }
 	if lessonInjected() {
 		t.Error("before Redis started: a session got a lesson, want none")
 	}

@@ -55,6 +55,13 @@ func (m *recordingModel) requestContains(s *runningServer, agent, message, text 
 	return strings.Contains(m.last, text)
 }
 
+// lessonInjected sends a message that matches the lesson look-first in a new session, and reports whether the request to
+// the model contains a lesson.
+func (m *recordingModel) lessonInjected(s *runningServer) bool {
+	s.t.Helper()
+	return m.requestContains(s, "coder", "build the targets", "End of lessons.")
+}
+
 // injectAllOptions returns options that inject every matching lesson.
 func injectAllOptions(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}

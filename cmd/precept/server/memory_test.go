@@ -32,7 +32,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.requestContains(s, "coder", "build the targets", "End of lessons.") {
+		if !m.lessonInjected(s) {
 			t.Error("a session got no lesson, want look-first")
 		}
 	}
@@ -41,16 +41,16 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
-	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
+	adminHeader := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	for path, want := range map[string]string{
 		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
-		if _, body := send(t, http.MethodGet, s.adminURL+path, token, ""); !strings.Contains(body, want) {
+		if _, body := send(t, http.MethodGet, s.adminURL+path, adminHeader, ""); !strings.Contains(body, want) {
 			t.Errorf("%s: got body %.3000s, want a body with %q", path, body, want)
 		}
 	}
-	if status, _ := send(t, http.MethodGet, s.adminURL+"/api/export", token, ""); status != http.StatusServiceUnavailable {
+	if status, _ := send(t, http.MethodGet, s.adminURL+"/api/export", adminHeader, ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
@@ -92,12 +92,12 @@ func TestRedisStoreWorksWithoutWritableDataDirectory(t *testing.T) {
 		}
 	}
 	s.sendSession("coder", "kept", "hello", `"type":"approval"`)
-	token := map[string]string{"Authorization": "Bearer token"}
+	adminHeader := map[string]string{"Authorization": "Bearer token"}
 	eventually(t, "session in Redis", func() bool {
-		_, body := send(t, http.MethodGet, s.adminURL+"/api/sessions", token, "")
+		_, body := send(t, http.MethodGet, s.adminURL+"/api/sessions", adminHeader, "")
 		return strings.Contains(body, `"kept"`)
 	})
-	if _, body := send(t, http.MethodGet, s.adminURL+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
+	if _, body := send(t, http.MethodGet, s.adminURL+"/api/health", adminHeader, ""); !strings.Contains(body, `"kind":"redis"`) {
 		t.Errorf(`/api/health: got %s, want a body with "kind":"redis"`, body)
 	}
 	if err := s.stopAndWait(); err != nil {

@@ -256,7 +256,7 @@ func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	lessonInjected := func() bool { return m.requestContains(s, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.lessonInjected(s) }
 	eventually(t, "session with the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
