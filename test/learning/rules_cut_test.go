@@ -206,7 +206,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 }
 
 // Every request in a session has the same cuts, also after a retry, a fork, a history compaction, or a kill.
-func TestSessionCutsAreStable(t *testing.T) {
+func TestSectionCutsAreEqualInSession(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
 	halfCuts := map[bool]int{}
@@ -301,7 +301,7 @@ func TestReplicasCutSameSections(t *testing.T) {
 }
 
 // After a refusal, precept sends the client's unchanged bytes once, and cuts no section in the rest of the session.
-func TestRefusedCutIsRetriedUnchanged(t *testing.T) {
+func TestRefusedRequestIsRetriedWithAllSections(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
 	sessions := 0

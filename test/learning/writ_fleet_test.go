@@ -10,9 +10,9 @@ import (
 	"precept/test/harness"
 )
 
-// A writ is a /lesson command in a reply. precept inserts the answer into the next request. Later requests repeat the
-// earlier messages and answers byte for byte.
-func TestReplicasAnswerWritOnce(t *testing.T) {
+// precept inserts the answer to a /lesson command into the next request. Later requests repeat the earlier messages and
+// answers byte for byte.
+func TestReplicasAnswerLessonCommandOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
 	var replies []string
@@ -32,7 +32,7 @@ func TestReplicasAnswerWritOnce(t *testing.T) {
 		a.BaseURL = servers[n%2].DataURL
 		a.User(fmt.Sprint("Go on, ", n))
 		a.Send(streamed)
-		waitForResults(t, n+1, servers...)
+		waitForExecutedCommands(t, n+1, servers...)
 		got := model.lastRequestTexts(t)
 		if n > 0 {
 			newest := got[len(got)-1]

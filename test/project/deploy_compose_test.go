@@ -263,7 +263,7 @@ func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	}
 }
 
-func TestComposeSettingsRun(t *testing.T) {
+func TestComposeStartsPreceptAndRedis(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
 	script := strings.ReplaceAll(interpolate(t, c.Services["redis"].Command[2]), "/run/secrets", secrets)

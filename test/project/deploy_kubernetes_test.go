@@ -331,7 +331,7 @@ func TestKubernetesSecretPlaceholderIsRefused(t *testing.T) {
 	}
 }
 
-func TestKubernetesConfigMapRuns(t *testing.T) {
+func TestKubernetesPodServesAndReloads(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
 	server := storetest.StartRedis(t)

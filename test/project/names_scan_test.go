@@ -85,7 +85,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	}
 	line := c.text
 	if c.block {
-		line, _, _ = strings.Cut(line, " # ")
+		line, _, _ = strings.Cut(line, " # ") // without a shell comment
 	}
 	m := commandLinePattern.FindStringSubmatch(line)
 	if m == nil {
@@ -102,7 +102,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	cmd, rest := k.findCommand(words[:nameLength])
 	if cmd == k.root && nameLength > 0 || len(rest) > 0 && len(cmd.subcommands) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
-			return
+			return // the word precept in a text, not a command
 		}
 		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return

@@ -210,7 +210,7 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 }
 
 // routePatterns returns patterns for the paths that the two listeners answer: the first arguments in calls to GET, POST
-// and the like, and the keys in the map proxy.endpoints.
+// and similar methods, and the paths in the function endpoints in package proxy.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -223,8 +223,8 @@ func routePatterns(t *testing.T) []*regexp.Regexp {
 		if err != nil {
 			t.Fatal(err)
 		}
-		form := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
-		out = append(out, regexp.MustCompile("^"+form+"$"))
+		pattern := regexp.MustCompile(`:[a-z]+`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
+		out = append(out, regexp.MustCompile("^"+pattern+"$"))
 	}
 	for _, f := range sourceFiles(t, "proxy", "admin") {
 		ast.Inspect(f, func(n ast.Node) bool {
