@@ -137,8 +137,8 @@ func (m *scriptedModel) lastRequestTexts(t *testing.T) []string {
 	return out
 }
 
-// waitForExecutedCommands waits until the servers have executed n commands. Without the wait, a slow disk would delay the
-// answers by one turn.
+// waitForExecutedCommands waits until the servers have executed n commands. Without the wait, a slow disk would delay
+// the answers by one turn.
 func waitForExecutedCommands(t *testing.T, n int, servers ...*harness.Process) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprint(n, " executed commands in the metric precept_writs_total"), func() bool {

@@ -55,8 +55,8 @@ func (m *recordingModel) requestContains(s *runningServer, agent, message, text 
 	return strings.Contains(m.last, text)
 }
 
-// lessonInjected sends a message that matches the lesson look-first in a new session, and reports whether the model gets
-// a lesson.
+// lessonInjected sends a message that matches the lesson look-first in a new session, and reports whether the model
+// gets a lesson.
 func (m *recordingModel) lessonInjected(s *runningServer) bool {
 	s.t.Helper()
 	return m.requestContains(s, "coder", "build the targets", "End of lessons.")
