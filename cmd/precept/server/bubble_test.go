@@ -68,12 +68,20 @@ type bubbleServer struct {
 	network memoryNetwork
 }
 
+// startBubbleServer starts a server in the present synctest bubble.
+func startBubbleServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *bubbleServer {
+	t.Helper()
+	network := memoryNetwork{}
+	change = append(change, func(o *server.Options) { o.Listen, o.PollOnly = network.listen, true })
+	return &bubbleServer{startServer(t, source, change...), network}
+}
+
+// runInBubble runs test with a server in a new synctest bubble, and stops the server.
 func runInBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
 	source := newFlagSource(t, injectAllOptions(options))
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{network: memoryNetwork{}}
-		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.network.listen, true })
+		b := startBubbleServer(t, source)
 		test(b)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)

@@ -28,6 +28,14 @@ func (s *runningServer) getPage(path string) string {
 	return body
 }
 
+// reload writes text to the configuration file, and waits for the reload.
+func (s *runningServer) reload(write func(text string), text string) {
+	s.t.Helper()
+	before := s.console.count("configuration reloaded")
+	write(text)
+	eventually(s.t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
+}
+
 // postAdmin posts a body to the admin listener, and fails the test unless the status is 2xx.
 func (s *runningServer) postAdmin(path, body string) string {
 	s.t.Helper()
@@ -115,18 +123,12 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
-	reload := func(text string) {
-		t.Helper()
-		before := s.console.count("configuration reloaded")
-		write(text)
-		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
-	}
 	samples := func(agent string) int {
 		return strings.Count(s.getPage("/api/export?format=mplp&agent="+agent), "\n")
 	}
 	s.sendSession("shy", "before", "hello", `"type":"approval"`)
 	eventually(t, "sample", func() bool { return samples("shy") == 1 })
-	reload("learning: {opt_out_agents: [shy]}\n")
+	s.reload(write, "learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
 		t.Error("opted out: an earlier exchange is exported, want none")
 	}
@@ -136,7 +138,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	}
 	s.sendSession("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "another agent's sample", func() bool { return samples("frank") == 1 })
-	reload("log: {level: debug}\n")
+	s.reload(write, "log: {level: debug}\n")
 	s.sendSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
 	if strings.Contains(s.getPage("/api/export?format=mplp"), "hush") {
@@ -153,17 +155,11 @@ func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
-	reload := func(text string) {
-		t.Helper()
-		before := s.console.count("configuration reloaded")
-		write(text)
-		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
-	}
 	viewerStatus := func() int { return getStatus(t, s.adminURL+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("before the reload: viewer token got status %d, want 401", viewerStatus())
 	}
-	reload("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
+	s.reload(write, "admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
 		t.Errorf("after the reload: viewer token got status %d, want 200", viewerStatus())
 	}
@@ -173,7 +169,7 @@ func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	if status, _ := send(t, http.MethodPost, s.adminURL+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("/api/forget with a viewer token: got status %d, want 403", status)
 	}
-	reload("{}\n\n")
+	s.reload(write, "{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}

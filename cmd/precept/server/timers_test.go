@@ -60,8 +60,7 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	write := addConfigFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{network: memoryNetwork{}}
-		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.network.listen, true })
+		b := startBubbleServer(t, source)
 		accepts := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.adminURL+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
@@ -95,21 +94,18 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	write := addConfigFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbleServer{network: memoryNetwork{}}
-		start := func(now func() time.Time) {
-			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.network.listen, true, now })
-		}
+		twoHoursAgo := func() time.Time { return time.Now().Add(-2 * time.Hour) }
+		b := startBubbleServer(t, source, func(o *server.Options) { o.Tools.Now = twoHoursAgo })
 		listedSessions := func() int {
 			_, list := b.send(http.MethodGet, b.adminURL+"/api/sessions", "")
 			return strings.Count(list, `"agent":"coder"`)
 		}
-		start(func() time.Time { return time.Now().Add(-2 * time.Hour) })
 		b.sendTurn("coder", "hello")
 		advance(5 * time.Second)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
-		start(time.Now)
+		b = startBubbleServer(t, source)
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
 			t.Errorf("no retention: got %d sessions, want 1", listedSessions())
