@@ -74,7 +74,7 @@ func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen inser
 	owner, first := map[string]string{}, map[string]int{} // session by mark in the first answer; first requests by session
 	for _, r := range s.mainRequests() {
 		name := s.tap.agentRequest(&r).session
-		firstStep := strings.Index(r.Raw, "step_0_")
+		markStart := strings.Index(r.Raw, "step_0_") // the mark is in the call id of the first answer
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.sendsDeltas || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
@@ -85,13 +85,13 @@ func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen inser
 			loops[name] = true
 		}
 		sessions[name] = true
-		if firstStep < 0 {
+		if markStart < 0 {
 			first[name]++
 			continue
 		}
-		mark := harness.StepMark.FindString(r.Raw[firstStep:])
+		mark := harness.StepMark.FindString(r.Raw[markStart:])
 		if s.agent.sendsDeltas && r.Step > 1 {
-			continue // only the first result contains the mark
+			continue // only the result of the first call contains the mark
 		}
 		if earlier := owner[mark]; earlier != "" && earlier != name {
 			t.Errorf("conversation %s: got session %s, want %s as in earlier requests", mark, name, earlier)
