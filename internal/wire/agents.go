@@ -3,8 +3,8 @@ package wire
 import "strings"
 
 // Some agents send no tools. The model's answer contains the call as prose, and the next user message contains the
-// result. A user text is read as a result only if the text begins with the words of a known agent. An answer is read as
-// a call only if such a result follows. So pasted logs and quoted commands are not read as results or calls.
+// result. A user text is read as a result only if it begins as a known agent's results do. An answer is read as a call
+// only if such a result follows. Therefore pasted logs and quoted commands are not read as results or calls.
 
 // agentFormat describes how an agent writes tool results into user messages.
 type agentFormat struct {
@@ -12,12 +12,13 @@ type agentFormat struct {
 	prefixes []string
 	exact    bool // the whole text equals one of prefixes
 
-	// read parses a result and returns false for a text that only begins like one. Without read and readSteps, the text
-	// is an agent's note, such as a file list.
+	// read parses a result, and returns false for any other text. If read and readSteps are nil, the text is an agent's
+	// note, such as a file list.
 	read func(text string) (textResult, bool)
 
-	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
-	// RemovedPiece.Kind of the calls and results. With allowsTools, a request with tools is read as well.
+	// readSteps parses a message with the user's words (asked), and then all calls and results so far. kind is the
+	// RemovedPiece.Kind for the calls and results. If allowsTools is true, readSteps is also used for a request with
+	// tools.
 	readSteps   func(text string) (asked string, steps []step, ok bool)
 	kind        string
 	allowsTools bool
@@ -27,13 +28,13 @@ type agentFormat struct {
 type textResult struct {
 	text           string
 	failed         bool
-	mayBeSeparated bool // other agent messages may follow the answer with the call
+	mayBeSeparated bool // other messages may be between the answer with the call and the result
 
-	call     *Call                                 // if the result names the call
+	call     *Call                                 // set if the result text contains the call
 	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; may be nil
 }
 
-// agentFormats lists the known forms. The first form with a matching prefix is used.
+// agentFormats lists the known formats. The first match is used.
 //
 //nolint:gochecknoglobals // immutable
 var agentFormats = []agentFormat{
@@ -69,7 +70,8 @@ var agentFormats = []agentFormat{
 	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
-// growingFormat returns the form for a message holding all calls and results so far, or nil for other messages.
+// growingFormat returns the format of a message that holds all calls and results so far (a growing message), or nil for
+// other messages.
 func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	for i := range agentFormats {
 		if agentFormats[i].readSteps == nil {
@@ -84,8 +86,8 @@ func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 
 func findAgentFormat(text string) *agentFormat {
 	for i := range agentFormats {
-		for _, mark := range agentFormats[i].prefixes {
-			if text == mark || !agentFormats[i].exact && strings.HasPrefix(text, mark) {
+		for _, prefix := range agentFormats[i].prefixes {
+			if text == prefix || !agentFormats[i].exact && strings.HasPrefix(text, prefix) {
 				return &agentFormats[i]
 			}
 		}
@@ -95,8 +97,8 @@ func findAgentFormat(text string) *agentFormat {
 
 func parseTextResult(text string) (textResult, bool) {
 	if p := findAgentFormat(text); p != nil && p.read != nil {
-		if rep, ok := p.read(text); ok {
-			return rep, true
+		if result, ok := p.read(text); ok {
+			return result, true
 		}
 	}
 	return textResult{}, false
@@ -120,7 +122,7 @@ func parseToolResponse(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(text), findCall: parseTagCall}, true
 }
 
-// parseBracketResult reads "[execute_command for 'ls'] Result:". Environment details after the result change every
+// parseBracketResult reads "[execute_command for 'ls'] Result:". It removes the environment details, which change every
 // turn.
 func parseBracketResult(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
@@ -131,7 +133,6 @@ func parseBracketResult(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(rest), findCall: parseTagCall}, true
 }
 
-// parseObservation reads "Observation: ..." and the numbered form "Observation 3: ...".
 func parseObservation(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, ":")
 	n, numbered := strings.CutPrefix(head[len("Observation"):], " ")

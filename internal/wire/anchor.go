@@ -9,8 +9,8 @@ import (
 )
 
 // Anchor identifies the conversation item with an inserted block (text from precept), so that every later request gets
-// the block at the same place. The content identifies the item, because an agent sends the content again with the
-// history.
+// the block at the same place. It identifies the item by content, because the index changes if the agent drops old
+// messages.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // call id, for a tool result
 	Role   Role   `json:"role,omitempty"` // role, for other items
@@ -42,11 +42,11 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 }
 
 // IsInstructions reports whether the anchor is a system prompt outside the list. A provider that stores the list does
-// not store this prompt.
+// not store such a prompt.
 func (a Anchor) IsInstructions() bool { return a.Role == RoleSystem && a.Part == 0 }
 
 // Find returns the index of the anchor's item, or System. block is the tool result's index in the content, or -1 for
-// the user's text. ok is false if there is no such item, or the item has no place for text.
+// the user's text. ok is false if the item is missing, or has no place for text.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -71,7 +71,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the arguments for an insertion into item i. part is Anchor.Part; block is -1 before the user's text.
+// position returns Edit.Item and Edit.Block for a block in item i. part is Anchor.Part.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -81,7 +81,6 @@ func (r *Request) position(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// matches reports whether item i equals the anchor's item. matches ignores Nth.
 func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
@@ -133,7 +132,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.callResults(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
 	if (len(results) > 1 || nth >= len(results)) && a.Hash != 0 {
-		// An agent drops the oldest messages, so the result's number can only shrink.
+		// An agent drops the oldest messages first, so Nth can only have become smaller.
 		nth = min(nth, len(results)-1)
 		for nth >= 0 && r.Hash(int(r.scan.results[results[nth]].item)) != a.Hash {
 			nth--
@@ -152,7 +151,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-func (r *Request) callResults(call uint64) []int32 {
+func (r *Request) callResults(wantedHash uint64) []int32 {
 	if r.memo.resultsByCall == nil {
 		r.memo.resultsByCall = make(map[uint64][]int32, len(r.scan.results))
 		for i := range r.scan.results {
@@ -160,7 +159,7 @@ func (r *Request) callResults(call uint64) []int32 {
 			r.memo.resultsByCall[callHash] = append(r.memo.resultsByCall[callHash], int32(i)) //nolint:gosec // a body has fewer results than bytes, and at most maxBody bytes
 		}
 	}
-	return r.memo.resultsByCall[call]
+	return r.memo.resultsByCall[wantedHash]
 }
 
 func (it *Item) result(block int) *Result {
@@ -176,7 +175,7 @@ func (it *Item) result(block int) *Result {
 //   - "i:" and an item id, or the id of a part stored by the provider
 //   - "t:" and the hash for an assistant text, a call without an id, or the newest step in a growing message
 //
-// If an answer has calls in the API's form, the answer's text gets no key.
+// The text of an answer gets no key if the answer has calls in the API's form.
 func (r *Request) EchoKeys(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -202,8 +201,7 @@ func (r *Request) EchoKeys(i int) []string {
 	return keys
 }
 
-// textCallsHead begins the calls that smolagents appends to a text.
-const textCallsHead = "Calling tools:\n["
+const textCallsHead = "Calling tools:\n[" // smolagents appends calls to a text
 
 func appendTextCallIDs(keys []string, text string) []string {
 	_, rest, ok := strings.Cut(text, textCallsHead)
@@ -232,7 +230,7 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// codeStopWord is smolagents' stop word. The agent appends a missing stop word to a reply.
+// codeStopWord is smolagents' stop word, which the agent appends to a reply without one.
 const codeStopWord = "</code>"
 
 // TextEchoHash returns a hash for an assistant's text, "" for an empty text. TextEchoHash ignores white space at both

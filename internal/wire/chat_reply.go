@@ -41,12 +41,12 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	r.readDelta(b, delta, whole)
 }
 
-// textItemIndex is the replyItem index for the first choice's text. Calls have indices from 0 on, and texts in later
-// choices have indices below textItemIndex.
+// textItemIndex is the replyItem index for the first choice's text. Calls have higher indices, and texts in later
+// choices lower ones.
 const textItemIndex = -1
 
-// readOtherChoice keeps the text and call ids from a choice after the first. If the client continues with this choice,
-// text and ids identify the next request.
+// readOtherChoice keeps the text and call ids from a choice after the first. They identify the next request if the
+// client continues with this choice.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -99,7 +99,7 @@ func (r *ReplyReader) readContent(b []byte, v span) {
 	}
 }
 
-// readCallDelta reads a tool call piece. Without ids, a name after complete arguments starts a new call.
+// readCallDelta reads a piece of a tool call. If the call has no id, a name after complete arguments starts a new call.
 func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -120,8 +120,8 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call for a piece. A new id starts a new call, because some servers send no index, or always
-// index 0.
+// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
+// or always index 0.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {

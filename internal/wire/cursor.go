@@ -10,7 +10,7 @@ import (
 
 // The functions in this file read bytes that the scanner has validated. On other bytes, they may panic.
 
-// members iterates over the object at v: unescaped names and values. Other values have no members.
+// members iterates over the members of the object at v, with unescaped names. Other values have no members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
 		if firstByteAt(b, v) != '{' {
@@ -51,8 +51,8 @@ type field struct {
 	dest *span
 }
 
-// findMembers stores the wanted members found in the object at v. If a name repeats, the last member is stored. An
-// absent member leaves the destination unchanged.
+// findMembers stores the wanted members of the object at v in the fields' destinations. If a name repeats, it stores
+// the last member. An absent member leaves the destination unchanged.
 func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -86,12 +86,12 @@ func quoteEnd(b []byte, i int) int {
 	from := i
 	for {
 		i += bytes.IndexByte(b[i:], '"')
-		n := i
-		for n > from && b[n-1] == '\\' {
-			n--
+		backslash := i
+		for backslash > from && b[backslash-1] == '\\' {
+			backslash--
 		}
 		i++
-		if (i-1-n)%2 == 0 {
+		if (i-1-backslash)%2 == 0 {
 			return i
 		}
 	}
@@ -133,7 +133,7 @@ func unescapeBytes(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// textBytes returns the text of the string at v, nil for other values. Without escapes, the result is a slice of b.
+// textBytes returns the text of the string at v, or nil for other values. Without escapes, the result is a slice of b.
 func textBytes(b []byte, v span) []byte {
 	if firstByteAt(b, v) != '"' {
 		return nil

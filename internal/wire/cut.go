@@ -25,11 +25,12 @@ type passagePart struct {
 	raw   span // string literal in the body, without quotes
 }
 
-// Head returns the texts before the model's first answer: the field "system" or "instructions", and the system and user
-// messages. Agents put rules files, such as AGENTS.md, only there.
+// Head returns the texts before the model's first answer: the member "system" or "instructions", and the system and
+// user messages. Agents put rules files, such as AGENTS.md, only there.
 //
-// If the provider stores the beginning of the conversation, Head leaves out the list's user messages. Head includes
-// aider's message with read-only files, although an example conversation precedes that message.
+// If the provider stores the beginning of the conversation, Head omits user messages, because they are not at the
+// beginning. Head includes aider's message with the files from option --read, although an example conversation precedes
+// this message.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
@@ -64,7 +65,6 @@ func (r *Request) Head() []Passage {
 	return head
 }
 
-// readOnlyFiles begins aider's message with the files from option --read.
 const readOnlyFiles = "Here are some READ ONLY files, provided for your reference."
 
 func (r *Request) passage(parts []part) (p Passage, ok bool) {
@@ -146,7 +146,7 @@ func sortedCuts(cuts []Cut) []Cut {
 	return out
 }
 
-// appendWithout appends Body[from:to] without the cuts, and returns the cuts that extend beyond to.
+// appendWithout appends Body[from:to] without the cuts, and returns the cuts that extend beyond Body[:to].
 func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, []Cut) {
 	for len(cuts) > 0 && cuts[0].From < to {
 		if cuts[0].From > from {
@@ -164,8 +164,8 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// StoredHead returns the head (see Request.Head) of a stored first turn. system is the prompt's JSON from the separate
-// field, or nil.
+// StoredHead is Request.Head for a stored first turn. system is the JSON of the member "system" or "instructions", or
+// nil.
 func StoredHead(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == NoDialect {
 		return nil

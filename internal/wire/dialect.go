@@ -20,8 +20,7 @@ const (
 	Messages
 )
 
-// DialectForPath returns the dialect for a POST to the path, by the path's end: /chat/completions, /responses or
-// /messages.
+// DialectForPath returns the dialect for a POST to a path that ends in /chat/completions, /responses or /messages.
 func DialectForPath(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
@@ -90,8 +89,8 @@ type Uninspected struct{ Reason label.Reason }
 
 func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason) }
 
-// ErrorBody returns a precept error in the dialect's shape, with type precept_error. The OpenAI code is the status name
-// in snake case (service_unavailable).
+// ErrorBody returns a precept error in the dialect's shape, with type precept_error. In OpenAI's shape, the code is the
+// status name (service_unavailable).
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Document reads a JSON document in one pass. After a type mismatch, all reads fail and return zero values.
+// Document reads a JSON document in one pass. After a type mismatch, each read fails and returns the zero value.
 type Document struct {
 	scan scanner
-	text string // the same bytes; a text without an escape needs no copy
+	text string // the document as a string, so that a text without an escape needs no copy
 	at   int    // next value's offset, or invalid
 }
 
@@ -25,7 +25,7 @@ func (d *Document) Done() bool { return d.at >= 0 && d.scan.skipSpace(d.at) == l
 // Fail makes every further read fail.
 func (d *Document) Fail() { d.at = invalid }
 
-// Object reads an object. member reads each member's value.
+// Object reads an object. It calls member with each name, and member must read the value.
 func (d *Document) Object(member func(name string)) {
 	if !d.expect('{') {
 		return
@@ -42,7 +42,7 @@ func (d *Document) Object(member func(name string)) {
 	d.at = i
 }
 
-// Array reads an array. element reads each element.
+// Array reads an array. It calls element for each element, and element must read it.
 func (d *Document) Array(element func()) {
 	if !d.expect('[') {
 		return
@@ -75,7 +75,7 @@ func (d *Document) innerText(inner span) string {
 	return d.text[inner.start:inner.end]
 }
 
-// Raw returns the bytes of any value, which may be nested up to maxDepth.
+// Raw returns the bytes of a value of any type, nested up to maxDepth.
 func (d *Document) Raw() []byte {
 	if d.at < 0 {
 		return nil

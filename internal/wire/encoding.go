@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode returns a reader that decodes a body's Content-Encoding (gzip, deflate, zstd, br, identity). The result may be
-// a thousand times longer, so the caller must limit the length.
+// Decode returns a reader that decodes a body's Content-Encoding (gzip, deflate, zstd, br, identity). The decoded body
+// may be a thousand times longer, so the caller must limit the length.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {
@@ -26,8 +26,7 @@ func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	return plain, nil
 }
 
-// maxWindow is the maximum memory for a zstd frame. RFC 8878 asks decoders to support 8 MiB.
-const maxWindow = 8 << 20
+const maxWindow = 8 << 20 // bytes per zstd frame; RFC 8878 asks decoders to support 8 MiB
 
 var errEncoding = errors.New("unknown encoding")
 
@@ -76,11 +75,11 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	return flate.NewReader(r), nil
 }
 
-// unpacker decodes a compressed reply that arrives in pieces. The decoder is a coroutine on the caller's goroutine:
-// when Write returns, write has got everything that could be decoded.
+// unpacker decodes a compressed reply that arrives in pieces. The decoder is a coroutine on the caller's goroutine.
+// Before Write returns, the decoder has passed on all bytes that can be decoded so far.
 type unpacker struct {
 	input           []byte              // bytes from the current Write that are not yet read
-	yield           func(struct{}) bool // returns to Write's caller; false means no more bytes come
+	yield           func(struct{}) bool // suspends the decoder until the next Write; false means no more bytes
 	resume          func() (struct{}, bool)
 	stop            func()
 	cost            int // approximate memory in bytes
@@ -92,8 +91,8 @@ type unpacker struct {
 
 var errTooLong = errors.New("the decoded reply is too long")
 
-// At most unpackedFree plus unpackedRatio times the compressed bytes are decoded. A reply that compresses better is not
-// text, and decoding it would delay the client.
+// The decoder stops after unpackedFree bytes plus unpackedRatio times the compressed bytes. A reply that compresses
+// better is not text, and decoding it would delay the client.
 const (
 	unpackedFree  = 1 << 20
 	unpackedRatio = 64
@@ -128,7 +127,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	return err
 }
 
-// Read implements io.Reader for the decoder. Without input, Read returns to Write's caller until the next Write.
+// Read implements io.Reader for the decoder. Without input, it suspends the decoder until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.input) == 0 {
 		if !u.yield(struct{}{}) {
@@ -149,7 +148,7 @@ func (u *unpacker) Write(p []byte) {
 	u.input = nil
 }
 
-// Close ends the decoder. The decoder's next read returns io.EOF.
+// Close ends the decoder: the pending Read returns io.EOF.
 func (u *unpacker) Close() {
 	u.ended = true
 	u.stop()

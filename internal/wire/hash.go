@@ -17,8 +17,8 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash returns a hash for the raw system prompt and leading system items. The hash covers escapes as sent: a
-// client repeats them, and unescaping 30 KB every turn would cost more than the scan.
+// systemHash returns a hash over the raw system prompt and the leading system items. Escapes are hashed as sent,
+// because a client repeats them, and unescaping 30 KB every turn would cost more than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -44,8 +44,8 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash returns the canonical content hash for item i, which is stable across processes. Hash ignores cache_control, id,
-// status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", key order, reminder and
+// Hash returns the canonical content hash for item i, which is the same in all processes. Hash ignores cache_control,
+// id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", key order, reminder and
 // environment blocks, and precept's blocks. For an assistant message with calls, the hash covers only the calls.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
@@ -65,7 +65,7 @@ func (r *Request) hash(i int) uint64 {
 	for n := range it.Results {
 		res := &it.Results[n]
 		if res.WithCall && res.Block >= 0 || res.Inferred {
-			continue // the message grows, or the result is only inferred
+			continue // such a result is in a message that grows, or is only inferred
 		}
 		put('r', sentID(res.CallID))
 		put('t', resultText(res))
@@ -111,7 +111,7 @@ func (r *Request) userMediaHash(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
 
-// MediaHash returns a hash for item i's content other than text and tool results, 0 for none.
+// MediaHash returns a hash over item i's content other than text and tool results, 0 for none.
 func (r *Request) MediaHash(i int) uint64 {
 	if r.scan.list[i].role != RoleUser {
 		return 0
@@ -128,13 +128,13 @@ func hashMedia(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue returns a hash for the value at v. The hash ignores member order and the members that agents change.
+// hashValue returns a hash over the value at v. The hash ignores the member order, and members with a volatile key.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt returns the hash and the end of the value at i. Searching for the end separately would read the innermost
+// hashAt returns the hash and the end of the value at i. Otherwise the search for the end would read the innermost
 // bytes once per nesting level.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
@@ -168,7 +168,7 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 	return xxhash.Sum64(b[i:end]), end
 }
 
-// isVolatileKey reports whether agents change the member when they send an item again.
+// isVolatileKey reports whether agents change the key's value when they send an item again.
 func isVolatileKey(key string) bool {
 	switch key {
 	case "cache_control", "id", "status", "refusal", "internal_chat_message_metadata_passthrough":

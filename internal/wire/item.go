@@ -22,9 +22,9 @@ type Result struct {
 	LeadingBlocks string // blocks that a second precept, next to the agent, inserted before Text
 	IsError       int8   // -1 for no error, +1 for an error, 0 without a flag
 	Block         int    // messages: tool_result index in the content; otherwise 0
-	InUserText    bool   // the result is user message text; Block is an observation's number, or -1
+	InUserText    bool   // the result is user message text; Block is the step number in a growing message, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // read as a result because call and text repeat (see repeatedCall); also in Item.UserText
+	Inferred      bool   // read as a result because call and text repeat (see repeatedCall)
 	MediaHash     uint64 // hash for images and files; 0 for none
 }
 
@@ -44,8 +44,8 @@ type Item struct {
 	HasText       bool     // user: a text part exists before which a block can be inserted
 
 	textCall      Call   // user: call written as text, answered by this item's text
-	textCallIndex int    // index of that call's item
-	steps         []step // user: steps in a growing message
+	textCallIndex int    // index of the item with textCall
+	steps         []step // user: steps in a growing message (agents.go)
 }
 
 // ItemResult is a tool result with the item's index.
@@ -95,8 +95,8 @@ func (r *Request) decode(it *Item, value span) {
 }
 
 // FirstNew returns the index of the first item after the model's last output (assistant message, call, reasoning,
-// reference). In a delta, a list without the history, the index is 0. A prefilled beginning (see Prefill) is not
-// output.
+// reference). In a delta, a list without the history, the index is 0. A prefilled beginning (see Prefill) does not
+// count as output.
 func (r *Request) FirstNew() int { return r.scan.firstNew }
 
 func (r *Request) findFirstNew() int {
@@ -111,7 +111,8 @@ func (r *Request) findFirstNew() int {
 	return 0
 }
 
-// isPrefilled reports whether item i, at the end of the list, begins the answer that the model continues.
+// isPrefilled reports whether item i is a beginning of the answer that the client wrote. The caller checks that only
+// such items follow.
 func (r *Request) isPrefilled(i int) bool {
 	if r.scan.list[i].role != RoleAssistant {
 		return false
@@ -186,8 +187,8 @@ func (r *Request) findNewResults() (out []ItemResult) {
 	return out
 }
 
-// FindCall returns the call with the id from the newest item with such a call. Items are read from the end, because the
-// last answer nearly always has the call. A delta, a list without the history, usually lacks the call.
+// FindCall returns the newest call with the id. It reads the items from the end, because the last answer nearly always
+// has the call. A delta, a list without the history, usually lacks the call.
 func (r *Request) FindCall(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
@@ -207,7 +208,7 @@ func (r *Request) FindCall(callID string) (Call, bool) {
 }
 
 // memoizeCalls adds the calls in item i to the memo, and returns the call with the wanted id. If calls share an id, the
-// memo has the first call in the newest item.
+// memo keeps the first one in the newest item.
 func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
@@ -226,8 +227,8 @@ func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// generatedIDPrefix begins the ids that this package makes for calls without one. The id contains a list position, and
-// is stable while the agent only appends to the list.
+// generatedIDPrefix is the start of the ids that this package makes for calls without one. Such an id contains a list
+// position, so it stays the same as long as the agent only appends to the list.
 const generatedIDPrefix = "~"
 
 func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
@@ -238,7 +239,7 @@ func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 // IsGeneratedID reports whether this package made the call id.
 func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// sentID returns a call's id if the agent sent the id. The content hash omits generated ids, which depend on the
+// sentID returns a call's id, or "" for a generated id, which the content hash omits because it depends on the
 // position.
 func sentID(callID string) string {
 	if IsGeneratedID(callID) {
@@ -247,7 +248,8 @@ func sentID(callID string) string {
 	return callID
 }
 
-// setMissingIDs gives ids to calls in item i. Agents answer such calls in order: the nth result gets the nth call's id.
+// setMissingIDs sets missing call ids in item i. Agents answer such calls in order, so the nth result gets the nth
+// call's id.
 func setMissingIDs(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
@@ -262,8 +264,8 @@ func (r *Request) hasCallID(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// CallEchoHash returns a hash over a call's name and arguments, by which a call without an id is found in a later
-// request. The hash ignores white space between JSON values.
+// CallEchoHash returns a hash over a call's name and arguments. It identifies a call without an id in a later request.
+// The hash ignores white space between JSON values.
 func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

@@ -2,15 +2,15 @@ package wire
 
 import "bytes"
 
-// StoredItems holds one turn's stored items.
+// StoredItems holds the items of one turn, as stored outside a request body.
 type StoredItems[T ~[]byte] struct {
-	Dialect   Dialect // NoDialect: derived from the items
+	Dialect   Dialect // NoDialect: Read derives it from the items
 	Items     []T     // JSON as in the list
 	From      int     // list index of Items[0]
 	ModelText string  // model's text before the items; may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. A string, accepted by the Responses API in place of a list, becomes a
+// Read decodes the items as Request.Item does. A string, which the Responses API accepts instead of a list, becomes a
 // user item. Other bytes that are not an item become an empty item with RoleOther.
 func (s StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(s.Items))
@@ -83,8 +83,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON for all kinds of calls in an item of any dialect, because the search for opted-out paths
-// must not miss a call. ok is false for bytes that are not an item.
+// CallsIn returns the JSON of all calls in an item, of any kind and in any dialect, because the search for opted-out
+// paths must not miss a call. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {

@@ -10,12 +10,12 @@ import (
 	"precept/internal/label"
 )
 
-// ParseCache limits parsing to the new part of a growing conversation that an agent sends every turn. Bytes from an
-// earlier request are only hashed, in a tenth of the time.
+// ParseCache parses request bodies. An agent sends the whole conversation every turn, so ParseCache parses only the new
+// part. The bytes that an earlier request contained are only hashed, in a tenth of the time.
 //
-// The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client might construct two
-// beginnings with the same hash. The scope (the client's credential) is part of the key, so such a client can confuse
-// only requests in the same scope. A ParseCache is safe for concurrent use.
+// The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client can construct two
+// beginnings with the same hash. The cache key includes the scope (the client's credential), so such a client can
+// confuse only its own requests. A ParseCache is safe for concurrent use.
 type ParseCache struct {
 	mu          sync.Mutex
 	checkpoints map[uint64][]*checkpoint // by scope, dialect and the body's first bytes; the shortest first
@@ -48,7 +48,7 @@ type checkpoint struct {
 	systemHash  uint64
 	systemFinal bool   // an item before end is not system text
 	lastUsed    uint64 // storeCount at the last use
-	isShared    bool   // a parser has resumed here, and may write past the ends of list and results
+	isShared    bool   // a parser has resumed here, and may write into the spare capacity of list and results
 
 	digest xxhash.Digest // list hash state up to end; set only in findCheckpoint's copy
 }
@@ -58,9 +58,9 @@ func NewParseCache() *ParseCache {
 	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint that covers the longest prefix of the body. If the
-// body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means
-// no limit.
+// Parse is like the function Parse, but resumes from the checkpoint that covers the longest known prefix of the body.
+// If the body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0
+// means no limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
@@ -92,10 +92,10 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. The parser appends to the cp.list and cp.results arrays without a
-// copy, so a turn's cost does not grow with the conversation. Earlier requests read these arrays only up to the length
-// they know. Only one parser may append. If two requests continue from one checkpoint, findCheckpoint clips the second
-// request's lists, so that append copies them.
+// parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results without
+// a copy, so a turn's cost does not grow with the conversation. Earlier requests never read beyond the old length. Only
+// one parser is allowed to append in place. If two requests continue from one checkpoint, findCheckpoint clips the
+// second one's lists, so that append copies them.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -104,8 +104,7 @@ func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	}
 }
 
-// turnCapacity is the spare capacity for the next turn's items and results.
-const turnCapacity = 8
+const turnCapacity = 8 // spare capacity for the next turn's items and results
 
 func withCapacity[T any](s []T) []T {
 	if cap(s) >= len(s)+turnCapacity {
@@ -128,8 +127,7 @@ func (cp *checkpoint) listHash(list []byte) uint64 {
 	return d.Sum64()
 }
 
-// fixedCost is a checkpoint's size without the lists, in entries.
-const fixedCost = 16
+const fixedCost = 16 // size of a checkpoint with empty lists, in entries
 
 func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
@@ -145,8 +143,8 @@ func clip[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body. findCheckpoint hashes the
-// body once for all checkpoints in the bucket.
+// findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body, or nil. It hashes the
+// body only once for all checkpoints in the bucket.
 func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
@@ -187,7 +185,8 @@ func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	return &cp
 }
 
-// storeCheckpoint stores the scan's checkpoint in place of source, where the scan resumed.
+// storeCheckpoint stores a checkpoint for the scanned body. It replaces source, the checkpoint where the scan resumed,
+// unless source is nil.
 func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.spans.list.start] != '[' {
 		return

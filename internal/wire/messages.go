@@ -52,7 +52,6 @@ func blockResults(b []byte, parts []part) []Result {
 	return out
 }
 
-// errorFlag decodes the member is_error by its first byte: 1 for true, -1 for false, 0 for anything else.
 func errorFlag(firstByte byte) int8 {
 	switch firstByte {
 	case 't':
@@ -63,7 +62,7 @@ func errorFlag(firstByte byte) int8 {
 	return 0
 }
 
-// blockPlace returns the place at the top of a tool_result's content. A result without content gets a new member.
+// blockPlace returns the place at the top of a tool_result's content, or in a new member if the result has no content.
 func blockPlace(b []byte, value span) (place, bool) {
 	resultStart := place{offset: value.start + 1, form: createdMember, head: createdContent, tail: `",`}
 	if bytes.HasPrefix(b[resultStart.offset:], []byte(createdContent)) {

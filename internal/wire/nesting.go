@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// nesting tracks the depth in a JSON value arriving in pieces, and reads each byte once.
+// nesting tracks the nesting depth in a JSON value that arrives in pieces. It reads each byte once.
 type nesting struct {
 	readLen   int
 	depth     int
 	inString  bool
 	escaped   bool
-	validLen  int  // readLen when the text was last one whole value
+	validLen  int  // readLen when the text was last found to be one JSON value
 	neverJSON bool // brackets do not match, and no further bytes can make the text one value
 }
 
@@ -35,7 +35,7 @@ func (n *nesting) read(piece []byte) {
 
 const shortValue = 64
 
-// isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.
+// isWholeValue reports whether the text so far is one JSON value. It is cheap enough to be called for every piece.
 func (r *replyItem) isWholeValue() bool {
 	skip := r.nesting.readLen
 	for i := range len(r.fullPieces) + 1 {

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// parser proves that a body is JSON. In the same pass, the parser records the top-level members, the list items and
-// roles, and the tool result ids. A second pass over 256 KB would cost as much.
+// parser proves that a body is JSON. In the same pass, it records the top-level members, the list items and roles, and
+// the tool result ids, because a second pass would cost as much.
 type parser struct {
 	scan         scanner
 	dialect      Dialect
@@ -23,14 +23,14 @@ type parser struct {
 	overLimit      bool
 }
 
-// listPrelude describes the members before the list, which stay unchanged while a conversation grows.
+// listPrelude describes the members before the list, which stay unchanged while the conversation grows.
 type listPrelude struct {
 	spans memberSpans
 	keys  int
 }
 
-// memberSpans holds the top-level members that precept reads. Absent members have an empty span. generate is a boolean:
-// with false, the request asks for no output.
+// memberSpans holds the top-level members that precept reads. An absent member has an empty span. If generate is false,
+// the request asks for no output.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
 	// misspelt is a member "system" or "instructions" in a different case, such as "System".
@@ -46,8 +46,8 @@ func (p *parser) body() int {
 	return p.members(p.scan.firstElement(i, '}', 1))
 }
 
-// countOne counts an item, part, call, tool or key, and reports whether maxCount permits a further one. A parsed
-// element takes more memory than in the body, and the client chooses how many elements there are.
+// countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. The limit is necessary
+// because a parsed element takes more memory than in the body, and the client chooses the number of elements.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount

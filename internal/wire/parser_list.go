@@ -28,7 +28,8 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// countedValue is like scanner.skipValue, but counts the elements if the value is an array of parts or calls.
+// countedValue is like scanner.skipValue, but counts the elements if the value is an array, because these can be parts
+// or calls.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.skipValue(i, depth)
@@ -84,7 +85,7 @@ func (p *parser) item(start int) int {
 	if p.dialect == Chat && call.empty() { // a function result in the older form has a name, but no call id
 		call = named
 	}
-	if string(p.stringAt(kind)) != "additional_tools" { // other items describe tools that the model can no longer call
+	if string(p.stringAt(kind)) != "additional_tools" { // the model cannot call tools that other items describe
 		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
@@ -133,8 +134,8 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// addItem records an item. blocks is the number of content blocks, -1 if the content is not a list. before is the
-// number of results before the item.
+// addItem records an item. blocks is the number of content blocks, or -1 if the content is not a list. resultsBefore is
+// the number of results in earlier items.
 func (p *parser) addItem(item span, role, kind, call []byte, blocks, resultsBefore int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

@@ -41,8 +41,8 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the content parts of item i. The result for the newest argument i is cached, because one message may
-// hold thousands of results.
+// parts returns the content parts of item i. It caches one item's parts, because callers need them once per result, and
+// a message can hold thousands of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1
@@ -111,7 +111,7 @@ func (it *Item) setUserText(b []byte, parts []part) {
 			if w := userWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // a block must not precede a result, so only a text after the results accepts a block
+		case resultPart: // nothing may be inserted before a result, so only text parts after the results count
 			it.HasText = false
 		case otherPart, callPart:
 		}

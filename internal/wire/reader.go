@@ -36,11 +36,11 @@ const (
 	modeJSON
 )
 
-// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. The reader tells a
-// stream from a JSON body by the first byte, because the content type is often wrong.
+// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. By the first byte,
+// the reader distinguishes a stream from a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
-	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than the text in it
+	r.sse.maxBytes = r.limit + eventOverhead
 	r.sse.handleEvent = r.readEvent
 	r.json.max = r.sse.maxBytes
 	r.tokens = tokens{-1, -1, -1, -1, -1}
@@ -96,7 +96,7 @@ func (r *ReplyReader) Close() {
 func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
-			rest = rest[1:] // byte by byte: a byte order mark may be split
+			rest = rest[1:] // byte by byte, because a byte order mark can be split over two pieces
 		}
 		switch {
 		case len(rest) == 0:
@@ -161,8 +161,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether text was discarded because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. From a long
-// JSON body, the reader keeps only the usage, and from a compressed reply nothing.
+// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage; from a long
+// JSON body only the usage, and from a compressed reply nothing.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -176,11 +176,9 @@ func (r *ReplyReader) Drop() {
 	}
 }
 
-// droppedBody is the maximum length for a JSON body that is still read after Drop, for the call ids.
-const droppedBody = 16 << 10
+const droppedBody = 16 << 10 // bytes; a shorter JSON body is read for the call ids even after Drop
 
-// eventOverhead is the number of bytes in an event, in addition to the text.
-const eventOverhead = 4096
+const eventOverhead = 4096 // maximum bytes in an event in addition to the text
 
 // Reply returns the reply so far. Call Reply once, at the end.
 func (r *ReplyReader) Reply() *Reply {
@@ -269,8 +267,7 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	r.template.learn(name, data)
 }
 
-// readLostEvent reads an event that was too long to keep, and for which only the name is known.
-func (r *ReplyReader) readLostEvent(name []byte) {
+func (r *ReplyReader) readLostEvent(name []byte) { // an event that was too long to keep
 	if status := finalStatus(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
@@ -297,7 +294,7 @@ func (r *ReplyReader) setIDAndModel(b []byte, id, model span) {
 	}
 }
 
-// recordError records the provider's error: a string, an object with a message, or another value.
+// recordError records the provider's error, which can be a string, an object with a message, or another value.
 func (r *ReplyReader) recordError(b []byte, v span) {
 	switch firstByteAt(b, v) {
 	case 0, 'n':

@@ -18,7 +18,7 @@ type Recording struct {
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
 var ErrNoRecording = errors.New("the text is not an object with messages or input")
 
-// ReadRecording reads one recording, which refers to raw. The error is ErrNoRecording, wraps an *Uninspected, or
+// ReadRecording reads one recording. The result refers to raw. The error is ErrNoRecording, wraps an *Uninspected, or
 // describes an invalid reward.
 func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
@@ -97,8 +97,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect implied by an item's type, or d. A Messages API type always wins. A Responses API
-// type changes only Chat.
+// typedDialect returns the dialect that an item's type implies, or d. A Messages API type always decides. A Responses
+// API type replaces only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage holds a turn's reported token counts, -1 for absent ones. Input includes cached tokens in every dialect,
-// although the Messages API reports them separately.
+// Usage holds a turn's reported token counts, -1 for absent ones. Input includes cached tokens in every dialect. The
+// Messages API reports them separately.
 type Usage struct{ Input, Cached, Output int }
 
 // Reply is a response's content.
@@ -23,12 +23,12 @@ type Reply struct {
 	Finish   string // finish_reason, stop_reason or status
 	Error    string // provider's message
 	Usage    Usage
-	Choices  int  // chat: choice count; Text and Calls belong to the first choice
+	Choices  int  // chat: number of choices; Text and Calls belong to the first choice
 	Complete bool // a regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
-	// HostedArgs holds the arguments in calls to tools that the provider runs, such as an MCP server's tools. The agent
-	// does not answer such calls, but the text may quote the results.
+	// HostedArgs holds the arguments of hosted calls: calls to tools that the provider runs, such as an MCP server's
+	// tools. The agent does not answer such calls, but the reply's text may quote the results.
 	HostedArgs []string
 
 	texts     []string // messages in a reply that may have several
@@ -50,11 +50,10 @@ func integerAt(b []byte, v span, fallback int) int {
 // tokens holds counts as a provider reports them, -1 for absent ones.
 type tokens struct{ input, cached, created, output, total int }
 
-// maxTokens is the largest credible count.
-const maxTokens = 1e9
+const maxTokens = 1e9 // the largest credible count
 
-// read reads a usage object. A count that is not a number from 0 to maxTokens is absent. The largest of several reports
-// is kept, because streams report cumulative numbers, and some servers end a stream with zeros.
+// read reads a usage object. It ignores a count that is not a number from 0 to maxTokens. From several reports, it
+// keeps the largest counts, because streams report cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -83,8 +82,8 @@ func (t *tokens) read(b []byte, v span) {
 	}
 }
 
-// endBytes is the number of bytes kept from the end of a reply or event that is too long. The usage follows the texts
-// and images.
+// endBytes is the number of bytes kept from the end of a reply or event that is too long, because the usage follows the
+// texts and images.
 const endBytes = 4096
 
 // appendEnd appends p to end, and may drop all but the last endBytes.
@@ -98,7 +97,7 @@ func appendEnd(end, p []byte) []byte {
 	return append(end, p...)
 }
 
-// readLast reads the last usage object in the end of a JSON text. A quoted text has \"usage\" instead.
+// readLast reads the last usage object in the end of a JSON text. In a quoted text, the key would be \"usage\".
 func (t *tokens) readLast(b []byte) {
 	const key = `"usage"`
 	for end := len(b); ; {
@@ -115,8 +114,8 @@ func (t *tokens) readLast(b []byte) {
 	}
 }
 
-// usage returns a reply's tokens. Gemini and xAI leave reasoning out of completion_tokens, although reasoning is
-// charged as output; total_tokens includes reasoning. At most the whole input is cached.
+// usage returns a reply's tokens. Gemini and xAI omit reasoning from completion_tokens, although reasoning is charged
+// as output. Therefore the output is derived from total_tokens, which includes reasoning.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
 	switch {
@@ -131,12 +130,13 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// thoughtEnd ends the thinking before an answer. The opening tag may be in the prompt, and so missing in the reply.
+// thoughtEnd ends the thinking before an answer. The opening tag can be missing in the reply, because it can be part of
+// the prompt.
 const thoughtEnd = "</think>"
 
-// ReplyEchoKeys returns the keys that identify a later request continuing this reply (see Request.EchoKeys), and "r:"
-// with the reply's id. The keys fit whether or not the client sends prefill (Request.Prefill) back. The keys are
-// computed once, so the reply must not change afterwards.
+// ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see
+// Request.EchoKeys), and "r:" with the reply's id. The request is recognised with or without prefill (Request.Prefill).
+// The keys are computed once, so the reply must not change afterwards.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoKeys == nil {
 		rep.echoKeys = rep.keys()
@@ -163,7 +163,7 @@ func (rep *Reply) keys() []string {
 				keys = appendKey(keys, "t:", TextEchoHash(t[at+len(thoughtEnd):]))
 			}
 		}
-		if len(texts) > 1 { // a Messages request has all texts in one item
+		if len(texts) > 1 { // in a Messages request, all texts are in one item
 			keys = appendKey(keys, "t:", TextEchoHash(rep.Text))
 		}
 		if key, ok := replyStepKey(texts[0]); ok {
@@ -174,7 +174,6 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// messageTexts returns the texts in the reply's messages, at least one.
 func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

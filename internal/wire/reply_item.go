@@ -23,14 +23,14 @@ type replyItem struct {
 	id, name     string
 	itemID       string
 	fullPieces   [][]byte // complete pieces of text or arguments
-	fullCapacity int      // total fullPieces capacity, in bytes
+	fullCapacity int      // total capacity of fullPieces, in bytes
 	text         []byte   // last piece, still growing
-	nesting      nesting  // text nesting as far as isWholeValue has read
+	nesting      nesting  // state of isWholeValue
 	surrogate    []byte   // high surrogate's escape; the next piece may begin with the low surrogate
 }
 
-// A text doubles in capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
-// pieces, because doubling would leave half of the memory empty.
+// Up to textPiece, a text's capacity doubles, because a copy per event would be expensive. A longer text grows in
+// pieces, because doubling would leave up to half of the memory unused.
 const (
 	textRoom  = 1 << 10  // first allocation in bytes
 	textPiece = 16 << 10 // in bytes
@@ -57,7 +57,7 @@ func (r *replyItem) takeText() string {
 		b.Write(piece)
 	}
 	b.Write(r.text)
-	r.drop() // otherwise, streams that end together would take twice the permitted memory
+	r.drop() // otherwise, streams that end at the same time would take twice the permitted memory
 	return b.String()
 }
 
@@ -78,13 +78,12 @@ func (r *ReplyReader) itemAt(index int) *replyItem {
 	return r.newItem(index)
 }
 
-// itemCost is the number of bytes that an item without text adds to keptBytes.
-const itemCost = 128
+const itemCost = 128 // bytes that an item without text adds to keptBytes
 
 const maxItemsAtLimit = 32
 
-// newItem adds an item. At the limit, the item has ids but no text, because call ids alone may identify the next
-// request. After maxItemsAtLimit items, the new item is not part of the reply.
+// newItem adds an item. At the limit, an item keeps ids but no text, because call ids alone can identify the next
+// request. After maxItemsAtLimit items, a new item is not part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {
@@ -108,8 +107,8 @@ func (r *ReplyReader) addText(s *replyItem, b []byte, v span) {
 	r.append(s, v.inner().of(b))
 }
 
-// addArgs adds a string piece, or the whole object or array. Pieces after an object replace the object, because some
-// servers begin a call with an empty object.
+// addArgs adds a string piece, or the whole object or array. String pieces after an object replace the object, because
+// some servers begin a call with an empty object.
 func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	switch {
 	case isArgsValue(b, v):

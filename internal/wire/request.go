@@ -15,7 +15,7 @@ import (
 // Hints holds the ids in a body that may identify a session.
 type Hints struct {
 	MetadataSession string // metadata.session_id
-	UserIDSession   string // in Claude Code's metadata.user_id; see userSession
+	UserIDSession   string // from Claude Code's metadata.user_id; see userSession
 	PromptCacheKey  string
 	PreviousID      string // previous_response_id
 	Conversation    string // string or {id}
@@ -33,8 +33,8 @@ type Request struct {
 	Delta              bool     // the list is not the whole history (previous_response_id, conversation)
 	Tools              []string // sorted names, with namespace members and additional_tools items
 
-	// SystemHash covers the system prompt and the leading system items. ListHash is an xxhash64 over the raw list and
-	// previous_response_id. A retry has the same ListHash, also in another process.
+	// SystemHash covers the system prompt and the leading system items. ListHash is an xxhash64 over the raw list,
+	// combined with previous_response_id. A retry has the same ListHash, also in another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -53,7 +53,7 @@ type requestMembers struct {
 	toolChoice span
 }
 
-// requestScan holds what the scan recorded about the list.
+// requestScan holds the positions in the list.
 type requestScan struct {
 	list       []entry
 	results    []scannedResult
@@ -65,21 +65,21 @@ type requestScan struct {
 type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by FindCall
-	decodedCallItems int              // number of items, from the end, with their calls in calls
-	lines            itemLines        // line offsets in one growing message
+	decodedCallItems int              // number of items at the end of the list with all calls in the map calls
+	lines            itemLines        // line offsets in a growing message
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
 	resultsByCall    map[uint64][]int32 // result indices by call id hash
-	splitParts       []part             // parts of the item that was split last
-	splitItem        int                // that item's index plus one, or 0
+	splitParts       []part             // parts of item splitItem-1
+	splitItem        int                // index plus one of the item that was split last, or 0
 	resultsWithoutID map[uint64][]int   // indices of results without a call id, by content hash
 	hashes           paged[itemHash]
-	pairCounts       map[uint64]int // how often equal calls got equal results; built by countPairs
-	hasRepeatedPair  bool           // a call outside a code fence got the same answer twice
+	pairCounts       map[uint64]int // number of equal pairs of call and result, by pairKey; built by countPairs
+	hasRepeatedPair  bool           // a call outside a code fence got the same result twice
 }
 
-// paged holds a value for each list item, in pages allocated at the first use. Mostly, precept reads only the first and
-// the newest items, so the memory hardly grows with the conversation.
+// paged holds a value for each list item, in pages that are allocated at the first use. precept usually reads only the
+// first and the newest items, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16
@@ -113,8 +113,7 @@ type scannedResult struct {
 	call        uint64 // call id hash
 }
 
-// maxBody is the longest body with offsets that fit into an int32.
-const maxBody = math.MaxInt32
+const maxBody = math.MaxInt32 // offsets must fit into an int32
 
 // Parse returns the request in body, with the positions of the message list and the other members that precept needs.
 // Parse copies only short strings. The error is an *Uninspected.
@@ -123,8 +122,9 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 	return r, err
 }
 
-// request returns the Request for a scan that ended at end. known is the checkpoint where the scan resumed, or nil.
-func (p *parser) request(end int, known *checkpoint) (*Request, error) {
+// request returns the Request for a scan that ended at offset end. resumed is the checkpoint where the scan resumed, or
+// nil.
+func (p *parser) request(end int, resumed *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
 	case p.overLimit:
@@ -142,7 +142,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	}
 	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, firstIndex: p.firstIndex}}
 	r.members = requestMembers{firstMember: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.spans.system, misspelt: p.spans.misspelt, tools: p.spans.tools, format: p.spans.format, toolChoice: p.spans.toolChoice}
-	r.setMembers(&p.spans, p.tools, known)
+	r.setMembers(&p.spans, p.tools, resumed)
 	return r, nil
 }
 
@@ -159,8 +159,7 @@ func (p *parser) listFits() bool {
 const maxPlainKeys = 64
 
 // hasRepeatedKey reports whether two top-level keys are equal, ignoring escapes and case. JSON readers differ in which
-// of the two members they use, so such a body is not rewritten. The few plain keys in an ordinary body are compared
-// without a map.
+// of the two members they use, so such a body is not rewritten.
 func (p *parser) hasRepeatedKey() bool {
 	b := p.scan.b
 	if len(p.keys) > maxPlainKeys || slices.ContainsFunc(p.keys, func(k span) bool { return !isPlainKey(k.of(b)) }) {
@@ -199,7 +198,7 @@ func (p *parser) hasRepeatedFoldedKey() bool {
 	return false
 }
 
-func (r *Request) setMembers(at *memberSpans, tools []span, known *checkpoint) {
+func (r *Request) setMembers(at *memberSpans, tools []span, resumed *checkpoint) {
 	b := r.Body
 	r.Model = shortText(b, at.model)
 	r.NoGeneration = firstByteAt(b, at.generate) == 'f'
@@ -216,16 +215,16 @@ func (r *Request) setMembers(at *memberSpans, tools []span, known *checkpoint) {
 	slices.Sort(r.Tools)
 	r.Tools = slices.Compact(r.Tools)
 	r.ToolsHash = hashWords(r.Tools)
-	if known == nil {
+	if resumed == nil {
 		r.SystemHash, r.ListHash = r.systemHash(at.system), xxhash.Sum64(at.list.of(b))
 	} else {
-		r.ListHash = known.listHash(at.list.of(b))
-		r.SystemHash = known.systemHash
-		if known.spans.system != at.system || !known.systemFinal {
+		r.ListHash = resumed.listHash(at.list.of(b))
+		r.SystemHash = resumed.systemHash
+		if resumed.spans.system != at.system || !resumed.systemFinal {
 			r.SystemHash = r.systemHash(at.system)
 		}
 	}
-	if r.Hints.PreviousID != "" { // an equal list after a different reply is a different request
+	if r.Hints.PreviousID != "" { // the same list after a different reply is a different request
 		r.ListHash ^= xxhash.Sum64String(r.Hints.PreviousID)
 	}
 }
@@ -252,7 +251,8 @@ func (r *Request) hints(at *memberSpans) Hints {
 	return h
 }
 
-// userSession returns the session id in metadata.user_id: a JSON object, or the older form user_<..>_session_<id>.
+// userSession returns the session id in metadata.user_id, which is a JSON object, or has the older form
+// user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {
 		if b := []byte(id); valid(b) {

@@ -5,8 +5,8 @@ import "strings"
 // A Responses API body has the members "instructions" and "input". The input is a string or a list of
 // items {type, ...}. A message may omit the type.
 
-// itemRole returns RoleAssistant for model output, RoleTool for tool output, and RoleOther for an unknown type. Such an
-// item is never changed.
+// itemRole returns RoleAssistant for model output, RoleTool for tool output, and RoleOther for an unknown type. An item
+// with an unknown type is never changed.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place for text at the top of a tool's output. For a list of shell commands, this is the first
-// command's output. An output without text, such as a screenshot, has no place.
+// outputPlace returns the place for text at the top of a tool's output. If the output is from several shell commands,
+// this is the first one's output. An output without text, such as a screenshot, has no place.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -47,7 +47,6 @@ func firstStdout(b []byte, output span) span {
 	return span{}
 }
 
-// responsesItem holds positions of a Responses API item's members.
 type responsesItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }
@@ -137,7 +136,8 @@ func patchErrorFlag(status string) int8 {
 	return 0
 }
 
-// outputText returns a tool's output: a string, text parts, shell command output, or the JSON.
+// outputText returns a tool's output as text. Output that is not a string, text parts or shell output is returned as
+// JSON.
 func outputText(b []byte, kind string, v span) string {
 	switch k := firstByteAt(b, v); {
 	case k == 0 || k == 'n':

@@ -66,8 +66,8 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// readWholeResponse reads a response object. If status is not empty, the object is final, and the object's own status
-// replaces the argument.
+// readWholeResponse reads a response object. If status is not empty, the object is the final one. The object's own
+// status takes precedence.
 func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if firstByteAt(b, v) != '{' {
 		return

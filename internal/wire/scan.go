@@ -1,7 +1,7 @@
 package wire
 
-// maxDepth bounds how deep a body nests. The scanner calls itself once per level, so 8 MB of "[" would overflow the
-// stack, and Go cannot recover from that.
+// maxDepth bounds the nesting in a body. The scanner calls itself once per level, so 8 MB of "[" would overflow the
+// stack, and Go cannot recover from a stack overflow.
 const maxDepth = 256
 
 const invalid = -1
@@ -122,7 +122,8 @@ func (s *scanner) skipLiteral(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// wholeValue returns the span of the only JSON value in b, which is nested depth levels deep in the document.
+// wholeValue returns the span of the only JSON value in b. depth is the value's nesting depth in the document that
+// contained it.
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.skipSpace(0)

@@ -25,14 +25,14 @@ const (
 	replacedNull              // string in place of null content
 )
 
-// A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape shows that
-// precept changed a null to a string.
+// A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so the escape \u000a shows that
+// precept replaced a null.
 const (
 	nullMark = `\u000a`
 	nullText = "null"
 )
 
-// place says where and how Splice inserts a text.
+// place is where Splice inserts a text, and in which form.
 type place struct {
 	offset int
 	form   form
@@ -42,8 +42,8 @@ type place struct {
 	head, tail string // createdMember: bytes around the text
 }
 
-// userTextPlace returns the place before the user's own words, where a block is inserted: just before the last text
-// part with words or, if no part has words, before the last text part. Parts before a tool result are not considered.
+// userTextPlace returns the place for a block before the user's own words: just before the last text part with words
+// or, if no part has words, before the last text part. Only parts after the last tool result count.
 func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
@@ -87,8 +87,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType returns the type for a new part next to a part with type typ. The types are equal if possible, because some
-// servers know only one spelling.
+// partType returns the type for a new part next to a part with type typ. It is the same type if possible, because some
+// servers know only one of the names.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -96,8 +96,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// findPlace returns the place for an edit. ok is false if there is no place, for example because a different precept
-// has already created a member there (see createdContent).
+// findPlace returns the place for an edit. ok is false if there is none, for example because a different precept has
+// already created a member there (see createdContent).
 func (r *Request) findPlace(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()

@@ -7,7 +7,7 @@ import (
 // sseReader splits a stream of server-sent events, in pieces of any size, into events. Lines end with LF, CR or CRLF.
 type sseReader struct {
 	maxBytes    int                                   // limit for a line, and for an event's data
-	handleEvent func(name, data []byte, tooLong bool) // if tooLong, data is the last line's end
+	handleEvent func(name, data []byte, tooLong bool) // if tooLong, data is only the last line's end
 
 	line    []byte
 	lineEnd []byte // end of a line that is longer than maxBytes
@@ -19,8 +19,8 @@ type sseReader struct {
 	afterCR bool
 }
 
-// keptBuffer bounds the buffer that is kept for the next event, because a thousand streams may be open at the same
-// time.
+// keptBuffer bounds the buffer in bytes that is kept for the next event, because a thousand streams may be open at the
+// same time.
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {
@@ -68,7 +68,7 @@ func (s *sseReader) drop(maxBuffered int) {
 	}
 }
 
-// end reads the last line and event. Some servers send them without a line end.
+// end reads the last line and event, which some servers send without a line end.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
@@ -129,7 +129,7 @@ func reuse(b []byte) []byte {
 }
 
 // eventTemplate holds the last event's bytes around the text piece. Hundreds of events in a stream differ only in this
-// piece. A comparison takes a tenth of a scan's time.
+// piece, and a comparison takes a tenth of a scan's time.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem
@@ -148,8 +148,7 @@ func (e *eventTemplate) learn(name, data []byte) {
 	e.after = append(e.after[:0], data[e.textSpan.end-1:]...)
 }
 
-// readByTemplate reads an event that matches the template, and reports whether the event matches. Such an event only
-// adds text to the template's item.
+// readByTemplate reports whether an event matches the template, and if so adds the text piece to the template's item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

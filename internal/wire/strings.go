@@ -10,7 +10,8 @@ import (
 // Strings make up nine tenths of a body. This file finds where strings end, and proves eight bytes at a time that
 // strings have no control characters and no invalid escapes.
 
-// Each constant repeats one byte eight times, to compare eight bytes in one operation.
+// Each constant except highs repeats one byte eight times, to compare eight bytes in one operation. highs has each
+// byte's highest bit.
 const (
 	ones        = 0x0101010101010101
 	highs       = 0x80 * ones
@@ -19,8 +20,8 @@ const (
 	blanks      = ' ' * ones
 )
 
-// stopBits marks the bytes in w that end plain text: a quote, a backslash or a control character. Only the lowest set
-// bit is reliable, because the subtraction may carry.
+// stopBits sets the highest bit of each byte in w that ends plain text: a quote, a backslash or a control character.
+// Only the lowest set bit is reliable, because a subtraction can borrow from the bytes above.
 func stopBits(w uint64) uint64 {
 	q, s := w^quotes, w^backslashes
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
@@ -83,8 +84,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal, with only the required escapes. appendEscaped keeps
-// invalid UTF-8.
+// appendEscaped appends s as the inside of a string literal, with only the required escapes. Invalid UTF-8 stays
+// unchanged.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

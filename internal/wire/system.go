@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item for the system prompt. Splice appends the edit's text to the prompt, or creates a missing
-// prompt. The provider's prompt cache for the conversation is then lost.
+// System is the Edit.Item for the system prompt. Splice appends the edit's text to the prompt, or creates a prompt.
+// Such an edit invalidates the provider's prompt cache for the conversation.
 const System = -2
 
 // Beginnings of members and messages that precept creates. The space before the colon distinguishes such a member from
-// the client's. A member with such a beginning gets no further text.
+// a client's. precept adds no text to a member that a different precept created.
 const (
 	createdContent      = `"content" :"`
 	createdSystem       = `"system" :"`
@@ -36,7 +36,8 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// Prompt returns the system prompt's JSON and the JSON of the tools outside the list, as sent. An absent part is nil.
+// Prompt returns the JSON of the top-level members for the system prompt and for the tools, as sent. An absent member
+// is nil.
 func (r *Request) Prompt() (system, tools []byte) {
 	if v := r.members.system; firstByteAt(r.Body, v) == '"' || firstByteAt(r.Body, v) == '[' {
 		system = v.of(r.Body)
@@ -47,8 +48,8 @@ func (r *Request) Prompt() (system, tools []byte) {
 	return system, tools
 }
 
-// systemPlace returns the place at the end of the system prompt, or in a new member or message. ok is false if a
-// member's name differs only in case, because an upstream that ignores case would read two prompts.
+// systemPlace returns the place at the end of the system prompt, or in a new member or message. The bool is false if
+// there is a member such as "System", because an upstream that ignores case would read two prompts.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A harness may write the user's request into a template, or send messages before the request. Item.UserText includes
-// the template, because the content hash covers the message. Request.UserRequest and Request.Task leave the template
-// out.
+// A harness may write the user's request into a template, or send messages before the request (preambles).
+// Item.UserText includes the template, because the content hash covers the message. Request.UserRequest and
+// Request.Task return the request without the template.
 
 // taskTemplate is the text that a harness writes around the user's request.
 type taskTemplate struct {
 	harness     string
-	head        string   // begins the message; "" for any beginning
+	head        string   // how the message begins; "" for any beginning
 	open        string   // line before the request; "" means the request follows the head
-	lead        string   // occurs in any text between head and open; "" if that text does not matter
+	lead        string   // any text between head and open must contain lead
 	ends        []string // texts after the request; the first that occurs ends the request
 	endOptional bool     // if none of ends occurs, the request is the rest of the message
 	endOnly     bool     // one of ends must end the message, because the template has no other text
@@ -49,7 +49,7 @@ var taskTemplates = []taskTemplate{
 		" of a json blob with a single action, and NOTHING else):\n\n", endOptional: true},
 }
 
-// taskTag is an element that a harness writes around the user's request, at the beginning of a line.
+// taskTag is an element that a harness writes around the user's request. The element begins a line.
 type taskTag struct {
 	name     string
 	harness  string
@@ -58,7 +58,7 @@ type taskTag struct {
 
 const numTaskTags = 10
 
-// taskTags lists the known tags. If a message has several, the first in this list is used.
+// taskTags lists the known tags. If a message has several of them, the first in this list is used.
 //
 //nolint:gochecknoglobals // immutable
 var taskTags = [numTaskTags]taskTag{
@@ -89,7 +89,7 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preamblePrefixes returns the beginnings of messages that a harness sends before the user's request.
+// preamblePrefixes returns how preambles begin.
 func preamblePrefixes() [7]string {
 	return [...]string{
 		// aider
@@ -104,13 +104,13 @@ func preamblePrefixes() [7]string {
 	}
 }
 
-// examplesEnd is aider's message after its examples, which look like a conversation.
+// examplesEnd is what aider writes after its examples, which look like a conversation.
 const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
 
 const (
 	maxTemplates      = 4 // nested templates; a benchmark harness may wrap an agent's template
 	maxNotes          = 32
-	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
+	maxTemplatedBytes = 1 << 20 // a longer message is returned unchanged
 )
 
 // UserRequest returns the user's request in item i, without templates and preambles from known harnesses. Without a
@@ -133,7 +133,7 @@ func UserRequest(words string) string {
 	return withoutTemplates(words)
 }
 
-// ElideRequest returns words with an ellipsis in place of request, which UserRequest returned.
+// ElideRequest returns words with an ellipsis instead of request, the result of UserRequest.
 func ElideRequest(words, request string) string {
 	if request == "" {
 		return words
@@ -161,7 +161,7 @@ func (r *Request) Task(n int) (task string) {
 	return task
 }
 
-// taskIn returns the user's own text in item i. Each part may have a template.
+// taskIn returns the user's own text in item i, without each part's template.
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).UserText, r.parts(i)
 	switch {
@@ -306,9 +306,8 @@ func taskTagContent(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// isHarnessText reports whether a harness wrote the text after the element <name>. A harness writes elements and
-// headings, not sentences. A person may also write a prompt in elements, often with <task> first, so elements after
-// <task> prove nothing.
+// isHarnessText reports whether a harness wrote the text after the element <name>: elements or headings, not sentences.
+// A person may also write a prompt in elements, often with <task> first, so elements after <task> prove nothing.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
 	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)
@@ -359,8 +358,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. Copilot Chat's
-// <context> precedes another element, and Zed's <context> begins with a known sentence.
+// isNote reports whether a harness wrote the element <name>. A person may write <context>, too, so only Copilot Chat's
+// <context>, which precedes another element, and Zed's <context>, which begins with a known sentence, are notes.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

@@ -2,11 +2,10 @@ package wire
 
 import "strings"
 
-// toolCallOpen is the call tag in the Hermes and Qwen text format.
-const toolCallOpen = "<tool_call>"
+const toolCallOpen = "<tool_call>" // Hermes and Qwen
 
-// parseTagCall parses calls in tags. Without tags, parseTagCall tries the forms of parseActionCall. Several calls
-// become one Call with the first name and all arguments.
+// parseTagCall parses calls in tags, and otherwise calls parseActionCall. Several calls become one Call with the first
+// name and all arguments.
 func parseTagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
@@ -34,8 +33,8 @@ func parseTagCall(text string) (Call, bool) {
 	return parseActionCall(text)
 }
 
-// parseJSONCall parses {"name": ..., "arguments": ...}. The default name is "tool". If s is not such an object, the
-// whole text becomes the arguments.
+// parseJSONCall parses {"name": ..., "arguments": ...}. The default name is "tool", and the default arguments are all
+// of s.
 func parseJSONCall(s string) (name, args string) {
 	b := []byte(s)
 	if s == "" || s[0] != '{' || !valid(b) {
@@ -76,8 +75,8 @@ const (
 	maxTags        = 32
 )
 
-// taggedArgs converts <name>value</name> arguments to a JSON object. taggedArgs keeps text without tags, and text above
-// the limit.
+// taggedArgs converts <name>value</name> arguments to a JSON object. A text without tags, or longer than
+// maxTaggedBytes, stays unchanged.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
 	if len(s) > maxTaggedBytes {
@@ -152,8 +151,8 @@ func parseActionCall(text string) (Call, bool) {
 	return parseShellCall(text)
 }
 
-// parseListedCall parses smolagents calls in Python's notation. Several calls become one Call with the first name and
-// all arguments.
+// parseListedCall parses smolagents calls in Python notation. Several calls become one Call with the first name and all
+// arguments.
 func parseListedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -207,8 +206,8 @@ func parseEditCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// parseAnyCall parses a call in any of the text formats. bare is false for a call in fenced code, possibly meant for a
-// person.
+// parseAnyCall parses a call in any text format. bare is false for a call in fenced code, because such code may be
+// meant for a person.
 func parseAnyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
 	if c, ok := parseObjectCall(text); ok {
@@ -236,7 +235,7 @@ func withoutThinking(text string) string {
 	return text
 }
 
-// parseObjectCall parses a JSON object at the end of an answer, fenced or not, as a call.
+// parseObjectCall parses a JSON object at the end of an answer as a call. The object may be in a code fence.
 func parseObjectCall(text string) (Call, bool) {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "```"))
 	from := strings.IndexByte(text, '{')

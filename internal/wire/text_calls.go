@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the maximum number of items from a call to the result. aider inserts notes between the two.
+// maxResultDistance is the maximum number of items from a call to the result, because aider inserts notes between them.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
@@ -56,7 +56,8 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, callIndex, res)
 }
 
-// setTextResult sets a user item's result and the answered call c. from is the index of the call's item, -1 if unknown.
+// setTextResult sets a user item's result and the call c that it answers. callIndex is the index of the call's item, or
+// -1 if unknown.
 func (it *Item) setTextResult(c Call, callIndex int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
 	if callIndex >= 0 {
@@ -69,24 +70,26 @@ func (it *Item) setTextResult(c Call, callIndex int, res Result) {
 	it.Results = []Result{res}
 }
 
-// textResultCall returns the call that a text result answers, and the index of the call's item, -1 if unknown.
-func (r *Request) textResultCall(i int, rep *textResult) (Call, int) {
+// textResultCall returns the call that a text result in item i answers, and the index of the call's item, or -1 if
+// unknown.
+func (r *Request) textResultCall(i int, result *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
-			if c, ok := rep.findCall(r.textAt(j)); ok {
+			if c, ok := result.findCall(r.textAt(j)); ok {
 				return c, j
 			}
-			if !rep.mayBeSeparated {
+			if !result.mayBeSeparated {
 				break
 			}
-		} else if !rep.mayBeSeparated {
+		} else if !result.mayBeSeparated {
 			break
 		}
 	}
 	return Call{}, -1
 }
 
-// textAt returns item i's text without decoding the item, because decoding an answer depends on later items.
+// textAt returns item i's text without decoding the item. Decoding an answer here would not end, because it depends on
+// later items.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
@@ -114,16 +117,16 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// An unknown agent may also write calls and results as text. A loop reveals such an agent: in a request without tools,
-// the same user text follows the same answer that looks like a call (a JSON object, tags) twice. User texts after calls
-// are then read as results. A fenced block may be meant for a person, who may report the same failure again, so a
-// fenced block must occur three times.
+// An unknown agent may also write calls and results as text. Such an agent is recognised when it loops: in a request
+// without tools, an answer that looks like a call (a JSON object, tags) occurs twice, followed by the same user text.
+// From then on, user texts after calls are read as results. A fenced block must occur three times, because it may be
+// meant for a person, who may report the same failure again.
 //
 // Only the loop detection uses such results (Result.Inferred), because an item's canonical hash must not change when a
 // later item arrives.
 
-// repeatedCall returns the call in the answer before a user item, if call and text occur together so often that the
-// text must be the call's result.
+// repeatedCall returns the call in the answer before a user item. ok is true if call and text occur together so often
+// that the text must be the call's result.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.UserText == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false
@@ -141,7 +144,7 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
 }
 
-// mayHoldTextResult reports whether item i may be an unknown agent's tool result: a user message after an answer, in a
+// mayHoldTextResult reports whether item i can be an unknown agent's tool result: a user message after an answer, in a
 // request without tools.
 func (r *Request) mayHoldTextResult(i int) bool {
 	return i > 0 && !r.Delta && r.hasNoTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
@@ -169,8 +172,8 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key for a call and a user text. pairKey ignores digits, because a text may contain a number of
-// seconds or turns.
+// pairKey returns the pairCounts key for a call and a user text. It ignores digits in the text, which can be a number
+// of seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

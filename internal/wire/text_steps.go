@@ -8,10 +8,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one growing message. The oldest ReAct form is such a scratchpad. The message
-// contains rules for the model and a question, then every thought, action and observation, and finally an empty
-// thought, which the model completes. Example steps in the rules are not this agent's steps. dspy's message is a
-// trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
+// Some agents write all steps so far into one growing message. In the oldest ReAct form, it is a scratchpad: rules for
+// the model and a question, then every thought, action and observation, and finally an empty thought, which the model
+// completes. The rules can contain example steps, which do not count. dspy's message is a trajectory, with a line such
+// as [[ ## thought_0 ## ]] before each thought, call and observation.
 
 // step is a call with the result (observation) in a growing message.
 type step struct {
@@ -21,7 +21,7 @@ type step struct {
 	call        Call
 	observation string
 	line        int    // line where the observation begins
-	label       string // that line's first bytes in the JSON string; text is inserted after them
+	label       string // first bytes of this line in the JSON string; text is inserted after the label
 }
 
 func (it *Item) setSteps(steps []step) {
@@ -56,8 +56,8 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 	return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
 }
 
-// itemLines has the body offsets where an item's text lines start. Without this memo, locating each of 4,000
-// observations would read the whole text again.
+// itemLines holds the body offsets at which the lines in an item's text start. It is kept, because locating each of
+// 4,000 observations would read the whole text again.
 type itemLines struct {
 	item   int
 	starts []int
@@ -92,15 +92,13 @@ func lineStarts(literal []byte) []int {
 
 const observationLabel = "Observation"
 
-// maxScratchpadSteps is the maximum number of steps in a scratchpad. A message with more steps is not read as a
-// scratchpad.
-const maxScratchpadSteps = 4096
+const maxScratchpadSteps = 4096 // a message with more steps is not read as a scratchpad
 
 func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
-	begin, from, number := -1, 0, 0 // where the steps start, where the piece starts, line number
+	begin, from, number := -1, 0, 0 // offset where the steps start, offset where the current piece starts, line number
 	observing := false
 	for at := 0; at < len(text); number++ {
 		line, _, _ := strings.Cut(text[at:], "\n")
@@ -130,8 +128,8 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel splits a line at the colon into the label, such as "Action", and the text after it. It removes a step
-// number from the label. For a line without one of the four labels, both results are empty.
+// stepLabel splits a line at the colon into the label, such as "Action", without a step number, and the text after the
+// colon. If the label is not a scratchpad's, both results are empty.
 func stepLabel(line string) (label, content string) {
 	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -144,7 +142,7 @@ func stepLabel(line string) (label, content string) {
 	return "", ""
 }
 
-// withoutEmptyThought removes the empty thought at the end of a scratchpad, the last line "Thought:".
+// withoutEmptyThought removes the line "Thought:" at the end of a scratchpad.
 func withoutEmptyThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {
@@ -217,7 +215,7 @@ func parseStepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey returns the echo key for a trajectory step. The reply with the call has the same key.
+// stepKey returns the echo key (see EchoKeys) for a trajectory step. The reply with the call has the same key.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }

@@ -57,7 +57,7 @@ func bracketedBlock(s string) (tail, kind string) {
 	return "", ""
 }
 
-// RemovedPiece is a piece removed from a user message, because the piece is not the user's own words.
+// RemovedPiece is a piece of a user message that is not in the user's own words.
 type RemovedPiece struct {
 	Kind string `json:"kind"` // for example lessons, loop warning, or the tag that an agent's wrapper uses
 	Text string `json:"text"`
@@ -69,8 +69,7 @@ func StripUserText(text string) (words string, out []RemovedPiece) {
 	return words, out
 }
 
-// removedFunc is called with each removed piece. removedFunc may be nil.
-type removedFunc func(kind, piece string)
+type removedFunc func(kind, piece string) // called with each removed piece; may be nil
 
 func (r removedFunc) call(kind, piece string) {
 	if r != nil && strings.TrimSpace(piece) != "" {
@@ -101,7 +100,7 @@ func userWords(text string, removed removedFunc) string {
 		removed.call("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
-		// withoutWrappers has removed the element <INSTRUCTIONS>. The element's heading is one line.
+		// withoutWrappers has removed the element <INSTRUCTIONS> after the heading.
 		head, rest, _ := strings.Cut(s, "\n")
 		removed.call("project instructions", head)
 		s = strings.TrimSpace(rest)
@@ -121,7 +120,7 @@ func withoutBlocks(s string, removed removedFunc) string {
 	return cutAll(withoutLessons(s, removed), '[', bracketedBlock, removed)
 }
 
-// withoutLessons removes lesson blocks, which start at the beginning of a line.
+// withoutLessons removes lesson blocks, which begin a line.
 func withoutLessons(s string, removed removedFunc) string {
 	var out strings.Builder
 	kept, from := 0, 0
@@ -162,9 +161,9 @@ func withoutWrappers(s string, removed removedFunc) string {
 	}, removed)
 }
 
-// cutAll removes pieces that begin with mark. cutAll calls ends with the text from each mark on. ends returns the text
-// that ends the piece, and the piece's kind, or "" if no piece begins there. A missing end is searched only once,
-// because many beginnings without an end would otherwise take quadratic time.
+// cutAll removes pieces that begin with mark. ends is called with the text from each mark on, and returns the text that
+// ends the piece, and the piece's kind. If no piece begins at the mark, tail is "". A missing tail is searched only
+// once, because many beginnings without an end would otherwise take quadratic time.
 func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed removedFunc) string {
 	var out strings.Builder
 	var missing []string
@@ -205,8 +204,8 @@ func trimQuotes(s string) string {
 	return strings.TrimSpace(s[1 : len(s)-1])
 }
 
-// A second precept may be between the agent and this precept. The blocks from the second precept are complete, and at
-// the beginning of a text. A block that a person quotes is incomplete, or follows other words.
+// A second precept may be between the agent and this precept. Its blocks are complete, and at the beginning of a text.
+// A block that a person quotes is incomplete, or follows other words.
 const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
@@ -222,8 +221,8 @@ func cutLeadingBlocks(text string) (lead, rest string) {
 	}
 }
 
-// cutResultBlocks splits a tool result like cutLeadingBlocks. The rest "null" means that the result had no content: the
-// second precept changed the null to a string (see nullMark).
+// cutResultBlocks splits a tool result like cutLeadingBlocks. A rest of "null" becomes "", because the second precept
+// replaced a null by a string (see nullMark).
 func cutResultBlocks(text string) (lead, rest string) {
 	if lead, rest = cutLeadingBlocks(text); lead != "" && rest == nullText {
 		rest = ""
