@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// This file finds secrets where no = or : follows the name: in lists, in commands, in tables and in prose.
+// This file finds secrets whose names have no = or : after them: in lists, commands, tables and prose.
 
 // listItem matches the string after a secret's name: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma is
 // at i.
@@ -59,7 +59,7 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// nextListItem matches the next string in a list under a secret's name.
+// nextListItem matches the second and later strings in "tokens": ["...", "..."]. The string begins at p.
 func (m *matcher) nextListItem(p int) hit {
 	class := m.stringList.class
 	m.stringList.class = noClass
@@ -74,8 +74,8 @@ func (m *matcher) nextListItem(p int) hit {
 	return m.value(p, class, valueContext{})
 }
 
-// isListedSecret reports whether v may be a secret. v is an item in a list with a name in the class. A list named
-// "password" may also contain a web form's rules, such as min:8.
+// isListedSecret reports whether v, an item in a list, may be a secret. class is the class of the list's name. A list
+// named "password" may also contain a web form's rules, such as min:8.
 func isListedSecret(class keyClass, v []byte) bool {
 	if class != passwordClass {
 		return class.isSecret()
@@ -99,7 +99,7 @@ func (m *matcher) constantArgument(i int) hit {
 }
 
 // credentialPair matches the password in BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."). The
-// comma is at i, the second string at p.
+// comma is at i, and the second string begins at p.
 func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	const maxDistance = 64
 	s := m.text
@@ -227,7 +227,7 @@ func (m *matcher) bareName(i int) hit {
 	if p == 0 {
 		return hit{}
 	}
-	// SQL and .netrc have no variables here, so a plain word is a password.
+	// SQL and .netrc have no variables at this place, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, valueContext{literal: literal, allowDots: true})
 	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
@@ -240,13 +240,13 @@ func (m *matcher) isCell(start, end int) bool {
 	return start > 1 && startsWith(m.text, start-2, "| ") && startsWith(m.text, end, " | ") && !startsFold(m.text, start, "pass ")
 }
 
-// isQuestion reports whether v is a word that consists of letters and ends a question: Passwort vergessen?
+// isQuestion reports whether v is a word with only letters and a question mark, as in "Passwort vergessen?".
 func isQuestion(v []byte) bool {
 	word, question := bytes.CutSuffix(v, []byte("?"))
 	return question && bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// afterPurpose returns where the value in "secret for the webhook: ..." begins, or 0 for none. The name ends at end.
+// afterPurpose returns where the value in "secret for the webhook: ..." begins, or 0. The name ends at end.
 func afterPurpose(s []byte, end int) int {
 	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0
@@ -286,8 +286,7 @@ func (m *matcher) valueAfterRemark(i int) hit {
 	return m.value(skipMarks(s, i+1), class, valueContext{allowDots: true})
 }
 
-// loginPair matches the password in "log in with bob / hunter2!". A login word precedes the user's name. The slash is
-// at i.
+// loginPair matches the password in "log in with bob / hunter2!". The slash is at i.
 func (m *matcher) loginPair(i int) hit {
 	const maxDistance = 48
 	s := m.text
@@ -306,8 +305,8 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether the word at p has only lower-case letters. In prose, such a word follows most secret
-// names, and is no random value.
+// isPlainWord reports whether the word at p has only lower-case letters, as most words after a secret's name in prose.
+// Such a word is not a secret.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {
@@ -316,7 +315,7 @@ func isPlainWord(s []byte, p int) bool {
 	return end > p && (byteAt(s, end) == ' ' || byteAt(s, end) == '\n')
 }
 
-// htpasswd matches the password in htpasswd -b FILE USER PASSWORD. The blank before the options is at p.
+// htpasswd matches the password in "htpasswd -b FILE USER PASSWORD". The blank before the options is at p.
 func (m *matcher) htpasswd(p int) hit {
 	const maxLen, maxOptions = 128, 8
 	s := m.text
@@ -337,7 +336,7 @@ func (m *matcher) htpasswd(p int) hit {
 	return m.value(skipMarks(s, p), passwordClass, valueContext{allowDots: true})
 }
 
-// isNetrc reports whether the text before the name at start begins a .netrc line: "machine HOST login USER".
+// isNetrc reports whether the text before the name at start is "machine HOST login USER", as in a .netrc line.
 func (m *matcher) isNetrc(start int) bool {
 	const maxDistance = 160
 	before := bytes.Fields(m.text[max(m.lastEnd, start-maxDistance):start])
@@ -345,8 +344,8 @@ func (m *matcher) isNetrc(start int) bool {
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth matches the password after the Redis command AUTH, which is the last word on the line. The command follows
-// the start of a line or of a quoted text, or a prompt. The H in AUTH is at i.
+// redisAuth matches the password in the Redis command AUTH. The command must begin a line or a quoted text, or follow a
+// prompt, and the password must end the line. The H in AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
 	s := m.text
 	start := i - len("AUT")

@@ -2,9 +2,9 @@ package redact
 
 import "slices"
 
-// anchor is a byte that every value in a kind contains or follows, such as the @ in an address. check runs only if prev
-// and next accept the bytes before and after the anchor (0 at either end of the text). Most dashes, digits and colons
-// in ordinary text fail this test, at a cost of three look-ups and no branch per byte.
+// anchor is a byte that each value of a kind contains or follows, such as the @ in an address. check runs only if prev
+// and next accept the bytes before and after the anchor (0 at either end of the text). The test costs three look-ups
+// per byte, without a branch, and excludes most dashes, digits and colons in ordinary text.
 type anchor struct {
 	name           string // kinds share an anchor if both rows give the same name
 	bytes          string
@@ -13,25 +13,25 @@ type anchor struct {
 	findsVendorKey bool // check finds a vendor's key, with no name before it
 }
 
-// prefix describes a vendor's keys. The last two bytes in text are the scan's anchor, so they should be rare in other
-// text.
+// prefix describes keys that a vendor begins with the same text. The last two bytes of text are the scan's anchor, so
+// they should be rare in other text.
 type prefix struct {
 	text       string
-	bodyStart  string // must follow text; included in minBytes
-	class      uint16 // class for the bytes after the prefix
+	bodyStart  string // must follow text; counts towards minBytes
+	class      uint16 // byteClass of the bytes after text
 	minBytes   int
 	needsDigit bool
 	isUUID     bool
 	kind       kind // set by compile
 }
 
-// anchorTable holds all anchors. Each anchor is one bit in three tables, which are indexed by the anchor's byte, the
-// byte before and the byte after.
+// anchorTable holds all anchors. Each anchor is one bit in three tables (atAnchor, prev, next), which are indexed by
+// the byte at the anchor, the byte before and the byte after.
 type anchorTable struct {
 	atAnchor, prev, next [256]uint64
 	checks               [64]func(m *matcher, i int) hit
 	prefixes             [][]prefix  // prefixes grouped by tail, the longest first
-	tails                [1024]uint8 // index in prefixes by tail hash, 0 if none
+	tails                [1024]uint8 // index in prefixes by hashTail, 0 if none
 	personalAnchors      uint64
 	vendorAnchors        uint64
 	rows                 uint64 // anchor for table rows, used only while a table is open (openTable.rowAnchor)
@@ -40,7 +40,7 @@ type anchorTable struct {
 //nolint:gochecknoglobals // written once here, read only
 var standardTable = compile(kindTable())
 
-// compile returns the table for the kinds. If two anchors are at the same byte, the earlier kind's anchor is checked
+// compile returns the table for the kinds. If two anchors match at one byte, the earlier kind's anchor is checked
 // first.
 func compile(kinds [kindCount]kindRow) *anchorTable {
 	t := &anchorTable{prefixes: make([][]prefix, 1)}
@@ -99,7 +99,8 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 	return t
 }
 
-// lastByteName returns the anchor name for a prefix's last byte. Rare bytes share an anchor.
+// lastByteName returns the anchor name for a prefix's last byte. Rare bytes share an anchor, because the tables have
+// only 64 bits.
 func lastByteName(last byte) string {
 	switch {
 	case isUpper(last) || isDigit(last):

@@ -1,7 +1,5 @@
 package redact
 
-// This file finds values after an arrow: name = old -> new, and name → value.
-
 // arrowValue matches the new value in password = "old" -> "new" (Terraform plans) and API_TOKEN -> value. The > is at
 // i.
 func (m *matcher) arrowValue(i int) hit {

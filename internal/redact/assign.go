@@ -45,18 +45,18 @@ func (m *matcher) assignment(i int) hit {
 	if class == passwordClass && !hasQuotedName && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isPassName(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
-	// A shell script and XML have no variables at this position, so a plain word is a password.
+	// Shell scripts and XML have no variables at this place, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	sh := valueContext{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
+	vc := valueContext{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
 	if class == passwordClass && !hasQuotedName {
-		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != noKind {
+		if h := m.assignedPassword(start, end, i, p, &vc); h.kind != noKind {
 			return h
 		}
 	}
-	h := m.assignedValue(i, p, class, sh)
+	h := m.assignedValue(i, p, class, vc)
 	if h.kind == noKind && class == basicClass && name[0] == '_' { // npm's _auth=...
-		return m.assignedValue(i, p, secretClass, sh)
+		return m.assignedValue(i, p, secretClass, vc)
 	}
 	return m.rejectNameAsValue(h, name)
 }
@@ -69,7 +69,8 @@ func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	return h
 }
 
-// afterSeparator returns the position after the separator that ends at i, or 0. The text :: is not an assignment.
+// afterSeparator returns the position after the separator that begins at i, or 0 if the text, such as ::, is no
+// separator.
 func afterSeparator(s []byte, i int) int {
 	p := i + 1
 	switch next := byteAt(s, p); {
@@ -118,8 +119,8 @@ func isPluralName(name []byte) bool {
 	return false
 }
 
-// classifyForeignLabel returns the class for a label in another language that ends at end. The switch keeps most labels
-// from the slow comparison.
+// classifyForeignLabel returns the class of a label in another language. The label ends at end. The switch avoids the
+// slow comparison for most labels.
 func (m *matcher) classifyForeignLabel(end int) keyClass {
 	s := m.text
 	foreign := false
@@ -166,8 +167,8 @@ func (m *matcher) classifyAssigned(start int, name []byte, hasQuotedName bool) k
 	return class
 }
 
-// assigns reports whether the separator at i assigns a value. A > must end a tag, and a bracket must follow the name of
-// a function that takes a secret.
+// assigns reports whether the separator at i assigns a value. A ">" must end a tag, and a "(" must follow the name of a
+// function that takes a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.text[i] {
 	case '>':
@@ -194,11 +195,11 @@ func precedesKey(before []byte) bool {
 	return false
 }
 
-func (m *matcher) assignedValue(i, p int, class keyClass, sh valueContext) hit {
+func (m *matcher) assignedValue(i, p int, class keyClass, vc valueContext) hit {
 	s := m.text
 	p = skipMarks(s, p)
 	if class == headerClass {
-		return m.headerValue(p, sh.hasQuotedName)
+		return m.headerValue(p, vc.hasQuotedName)
 	}
 	if class != passwordClass && s[i] != '>' && byteAt(s, p) == '<' { // Token: <...>
 		p++
@@ -210,11 +211,11 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh valueContext) hit {
 		p += len("<![CDATA[")
 	}
 	if s[i] != ':' {
-		return m.value(p, class, sh)
+		return m.value(p, class, vc)
 	}
-	if c := byteAt(s, p); !sh.hasQuotedName && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
+	if c := byteAt(s, p); !vc.hasQuotedName && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
 		if typed := m.afterType(p); typed > 0 { // password: string = "..."
-			return m.value(typed, class, sh)
+			return m.value(typed, class, vc)
 		}
 	}
 	if startsWith(s, p, "!!binary ") { // a YAML tag
@@ -227,23 +228,22 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh valueContext) hit {
 		p = max(p, skipSpace(s[:min(len(s), block+1)], block))
 	}
 	if c := byteAt(s, p-1); c != '\n' && byteAt(s, p) != '\n' && byteAt(s, p) != '\r' {
-		return m.value(p, class, sh)
+		return m.value(p, class, vc)
 	}
 	p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	if class == secretClass && startsWith(s, p, "- ") {
 		p += len("- ")
 	}
-	h := m.wholeValue(m.value(p, class, sh))
+	h := m.wholeValue(m.value(p, class, vc))
 	if c := byteAt(s, h.end); h.kind == noKind || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
 		return hit{} // the line contains more than a value
 	}
 	return h
 }
 
-const maxName = 40
+const maxName = 40 // bytes
 
-// maxBlanks is the maximum number of blanks before a value. Aligned tables have many.
-const maxBlanks = 48
+const maxBlanks = 48 // before a value; aligned tables have many
 
 func skipMarks(s []byte, p int) int {
 	from := p
@@ -269,7 +269,7 @@ func takesSecret(name []byte) bool {
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-func (m *matcher) value(p int, class keyClass, sh valueContext) hit {
+func (m *matcher) value(p int, class keyClass, vc valueContext) hit {
 	s := m.text
 	if p >= len(s) {
 		return hit{}
@@ -277,7 +277,7 @@ func (m *matcher) value(p int, class keyClass, sh valueContext) hit {
 	p = quoteAt(s, p)
 	inList := p > 0 && s[p-1] == '['
 	if class == seedClass && !isQuote(s[p]) {
-		return m.seedPhrase(p, sh)
+		return m.seedPhrase(p, vc)
 	}
 	if q := s[p]; isQuote(q) {
 		area := s[p+1 : min(len(s), p+1+maxValue)]
@@ -285,13 +285,13 @@ func (m *matcher) value(p int, class keyClass, sh valueContext) hit {
 			area = area[:line]
 		}
 		if end := bytes.IndexByte(area, q); end >= 0 {
-			sh.quoted = true
+			vc.quoted = true
 			if inList {
 				m.stringList.class, m.stringList.end = class, p+1+end
 			}
-			return m.checkValue(p+1, p+1+end, class, sh)
+			return m.checkValue(p+1, p+1+end, class, vc)
 		}
-		if sh.hasQuotedName && p+1+len(area) == len(s) { // the capture was cut inside the value
+		if vc.hasQuotedName && p+1+len(area) == len(s) { // the text was cut off inside the value
 			if h := m.checkValue(p+1, len(s), class, valueContext{quoted: true, hasQuotedName: true}); h.kind != noKind {
 				return h
 			}
@@ -304,31 +304,31 @@ func (m *matcher) value(p int, class keyClass, sh valueContext) hit {
 			return hit{}
 		}
 	}
-	if sh.inConnectionString {
+	if vc.inConnectionString {
 		if h := m.connectionValue(p, class); h.kind != noKind {
 			return h
 		}
 	}
-	return m.bareValue(p, class, sh)
+	return m.bareValue(p, class, vc)
 }
 
-func (m *matcher) seedPhrase(p int, sh valueContext) hit {
+func (m *matcher) seedPhrase(p int, vc valueContext) hit {
 	line, _, _ := bytes.Cut(m.text[p:lineEnd(m.text, p)], []byte(" #"))
-	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
+	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, vc)
 }
 
-func (m *matcher) bareValue(p int, class keyClass, sh valueContext) hit {
+func (m *matcher) bareValue(p int, class keyClass, vc valueContext) hit {
 	s := m.text
 	end := p
 	for end < len(s) && end-p < maxValue && !endsValue(s[end]) {
 		end++
 	}
 	if word := m.passwordWord(p, end); class == passwordClass && word > end {
-		return m.checkValue(p, word, class, sh)
+		return m.checkValue(p, word, class, vc)
 	}
 	if class == secretClass || class == keyNameClass {
 		if word := runEnd(s, p, maxValue, wordByte); word > end && isScrambled(s[p:word]) {
-			return m.checkValue(p, word, class, sh)
+			return m.checkValue(p, word, class, vc)
 		}
 	}
 	if c := byteAt(s, end); c == '(' || c == '[' { // a call or an index, not a value
@@ -337,11 +337,11 @@ func (m *matcher) bareValue(p int, class keyClass, sh valueContext) hit {
 	for end > p && end-p < maxValue && (s[end-1] == '.' || s[end-1] == ':') {
 		end--
 	}
-	return m.checkValue(p, end, class, sh)
+	return m.checkValue(p, end, class, vc)
 }
 
-// passwordWord returns the end of a password such as Kx9vq&Lm42, or 0. The punctuation at end may also separate list,
-// query or call items. There, a name and = follow the punctuation, or no digit precedes it.
+// passwordWord returns the end of a password with punctuation inside, such as Kx9vq&Lm42, or 0. The password begins at
+// p, and the punctuation is at end. If no digit precedes the punctuation, or an = follows, it separates items instead.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text
@@ -364,8 +364,8 @@ func (m *matcher) passwordWord(p, end int) int {
 	return word
 }
 
-// connectionValue matches a password with a blank, comma or braces in a connection string:
-// Password=two words;Encrypt=yes, Pwd={p;w}.
+// connectionValue matches a password with a blank, comma or braces in a connection string, as in "Password=two
+// words;Encrypt=yes" or "Pwd={p;w}".
 func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128
 	area := m.text[p:min(len(m.text), p+maxLen)]

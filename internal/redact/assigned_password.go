@@ -7,9 +7,9 @@ import (
 )
 
 // assignedPassword matches a password by context: after a user name, as a passphrase, in a settings line, or as a
-// generated word. The separator is at i, the value at p. If nothing matches, assignedPassword sets the context in sh
-// for the caller.
-func (m *matcher) assignedPassword(start, end, i, p int, sh *valueContext) hit {
+// generated word. The separator is at i, and the value at p. If nothing matches, assignedPassword stores in vc what it
+// found out about the context.
+func (m *matcher) assignedPassword(start, end, i, p int, vc *valueContext) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
 		if q := afterUser(s, start, p); q > 0 {
@@ -24,7 +24,7 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *valueContext) hit {
 		if h := m.phrase(value, minPhrase); h.kind != noKind {
 			return h
 		}
-		sh.literal = sh.literal || isQuote(byteAt(s, value))
+		vc.literal = vc.literal || isQuote(byteAt(s, value))
 	}
 	if isQuote(byteAt(s, value)) {
 		if h := m.phrase(value+1, minQuotedPhrase); h.kind != noKind {
@@ -36,8 +36,8 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *valueContext) hit {
 	}
 	hasNoBlanks := end == i && byteAt(s, p) > ' ' && s[i] == '='
 	word := s[p:runEnd(s, p, maxName, nameByte)]
-	sh.allowDots = hasNoBlanks && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isCodeReference(word)
-	if sh.inConnectionString = hasNoBlanks && m.isInConnection(start); !hasNoBlanks || sh.inConnectionString {
+	vc.allowDots = hasNoBlanks && (vc.literal || m.isFlag(start) || hasNumberedPart(word)) && !isCodeReference(word)
+	if vc.inConnectionString = hasNoBlanks && m.isInConnection(start); !hasNoBlanks || vc.inConnectionString {
 		return hit{}
 	}
 	h := m.lineValue(p, true, true)
@@ -57,8 +57,8 @@ func (m *matcher) isFlag(start int) bool {
 	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }
 
-// passValue matches the password after "pass" and the separator at i. The value must look like a password, because
-// "pass" may also be a test result or a compiler pass.
+// passValue matches the password after "pass" and the separator at i. The value must mix letters and digits or cases,
+// because "pass" may also be a test result or a compiler pass.
 func (m *matcher) passValue(start, i, p int) hit {
 	s := m.text
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
@@ -84,7 +84,7 @@ func isPassName(v []byte) bool {
 	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 
-// afterUser returns where the password after the user name at p begins, as in "ID/PW: bob / x1y2z3", or 0.
+// afterUser returns where the password in "ID/PW: bob / x1y2z3" begins, or 0. The user name is at p.
 func afterUser(s []byte, start, p int) int {
 	const maxLen = 32
 	p = skipMarks(s, p)
@@ -111,7 +111,7 @@ func (m *matcher) settingValue(start, end, i, p int, name []byte) hit {
 		return hit{}
 	}
 	mayEndAtBlank := hasNoBlanks && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// A name at the start of a line is a setting, and a name after a word and a blank is in prose. Neither place has
+	// A name at the start of a line is a setting, and a name after a word and a blank is in prose. Neither has
 	// variables.
 	literal := hasNoBlanks && (start == 0 || m.text[start-1] == '\n') || !hasNoBlanks && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
 	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1

@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches a JSON web token. A token begins with {" in base64, and has three parts (signed) or five parts
-// (encrypted) between dots. A cut token may have fewer. The J in eyJ is at i.
+// jwt matches a JSON web token: eyJ, which is {" in base64, and three parts (signed) or five parts (encrypted) between
+// dots. A token that is cut off may have fewer. The J in eyJ is at i.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
@@ -81,8 +81,8 @@ func (m *matcher) pemOrFlag(i int) hit {
 	return m.value(end+1, class, valueContext{allowDots: true})
 }
 
-// pem matches a private key from BEGIN to END, or to the end of the base64. A header without a body does not match,
-// because code about keys contains such headers.
+// pem matches a private key from BEGIN to END or, without END, to the end of the base64. A header without a body does
+// not match, because code about keys contains such headers.
 func (m *matcher) pem(start int) hit {
 	const maxDistance, minLen = 1 << 15, 32
 	line := m.text[start:min(len(m.text), start+80)]
@@ -185,11 +185,11 @@ func (m *matcher) authScheme(i int) hit {
 	return hit{p, end, m.vendorKind(p, end, authorization)}
 }
 
-// maxHeader is how many header bytes are read for credentials other than cookies.
+// maxHeader is the number of header bytes searched for credentials other than cookies.
 const maxHeader = 512
 
-// headerValue matches the credentials in the header value at p, from the first word that looks random. If that
-// word is a cookie's value (NAME=VALUE), the hit extends to the end of the header, so it also covers later cookies.
+// headerValue matches the first word that looks random in the header value at p. If the word is a cookie's value
+// (NAME=VALUE), the hit extends to the end of the header, so that it covers all later cookies.
 func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
@@ -225,8 +225,8 @@ func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the bounds of VALUE in the cookie NAME=VALUE at p, at most maxValue bytes. For a word without NAME=,
-// the value is the whole word.
+// cookie returns the bounds of VALUE, at most maxValue bytes, in the cookie NAME=VALUE at p. Without NAME=, the value
+// is the whole word.
 func cookie(s []byte, p int) (value, end int) {
 	const maxName = 64
 	value, end = p, p
@@ -241,8 +241,7 @@ func cookie(s []byte, p int) (value, end int) {
 	return value, end
 }
 
-// headerWordEnd returns the end of the header word at p. If separator is 0, headerWordEnd returns the end of the
-// header.
+// headerWordEnd returns the end of the header word at p, or the end of the header if separator is 0.
 func headerWordEnd(s []byte, p int, separator byte) int {
 	for p < len(s) && !endsHeader(s[p]) && (separator == 0 || s[p] != separator && s[p] != ' ') {
 		p++

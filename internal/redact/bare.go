@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and
-// "ENV API_TOKEN ...". The k, e or c in these words is at i.
+// bareSecret matches a random value near the word token, key or secret, without = or :, as in "the api token is ..."
+// and "ENV API_TOKEN ...". The k in token, the e in key or the c in secret is at i.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
 	s := m.text
@@ -99,8 +99,8 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, valueContext{})
 }
 
-// linkLength returns the length of a link at p, including the blank, or 0 without one. A link is a word or sign between
-// a name and a value, such as "is " or "= ".
+// linkLength returns the length of the link at p, including the blank, or 0. A link is a word or sign between a name
+// and a value, such as "is " or "= ".
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -164,8 +164,8 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
-// hasLink reports whether text contains " is " or " as ". The test rejects most texts five times faster than the
-// searches in secretBeforeName.
+// hasLink reports whether text contains " is " or " as ". For most texts it saves the searches in secretBeforeName,
+// which take five times as long.
 func hasLink(text []byte) bool {
 	for i := len(" is"); i < len(text); i++ {
 		if text[i] == ' ' && text[i-1] == 's' && (text[i-2] == 'i' || text[i-2] == 'a') && text[i-3] == ' ' {
@@ -175,8 +175,8 @@ func hasLink(text []byte) bool {
 	return false
 }
 
-// comparedValue matches the quoted text that a test compares with the name s[start:end]. The text is a further
-// argument, or toBe's argument.
+// comparedValue matches the quoted text that a test compares with the name s[start:end], as in assertEqual(token,
+// "...") and expect(token).toBe("...").
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	s := m.text
 	if class != secretClass {
@@ -200,8 +200,8 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	return m.checkValue(from, stop, class, valueContext{quoted: true})
 }
 
-// valueAlone matches the value on the line below a name that is alone on its line. In a row with two fields, valueAlone
-// matches the field after the name.
+// valueAlone matches the value on the line below a name that is alone on its line, or the field after the name in a row
+// with two fields.
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24
 	s := m.text
@@ -224,8 +224,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	return h
 }
 
-// isPrinted reports whether a command prints the file or entry named at start: cat api_token, pass show api_token.
-func (m *matcher) isPrinted(start int) bool {
+func (m *matcher) isPrinted(start int) bool { // by cat or pass show
 	const maxLen = 64
 	path := m.runStart(start, maxLen, wordByte)
 	before := m.text[max(m.lastEnd, path-len("pass show ")):path]
@@ -240,7 +239,7 @@ func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	return h
 }
 
-// labelledName matches a random value after a name with a further word: TOKEN_STAGING=..., apiKeyV2: "...".
+// labelledName matches a random value after a secret's name with a word at the end: TOKEN_STAGING=..., apiKeyV2: "...".
 func (m *matcher) labelledName(start, end int) hit {
 	s := m.text
 	name := s[start:end]

@@ -9,8 +9,9 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// CleanTexts caches texts that contain nothing to redact. Agents send the same system prompt and rules files in each
-// session, so these need no further scan. Entries may be evicted at any time. CleanTexts is safe for concurrent use.
+// CleanTexts is a cache that records which texts contain nothing to redact. Agents send the same system prompt and
+// rules files in each session, so these are scanned only once. The cache may evict entries at any time. CleanTexts is
+// safe for concurrent use.
 type CleanTexts struct {
 	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
 	hits, misses atomic.Int64
@@ -18,7 +19,7 @@ type CleanTexts struct {
 
 const (
 	minCleanText  = 1 << 10 // in bytes; a shorter text is faster to scan than to look up
-	cleanTextCost = 160     // memory per entry in bytes: digest, keys, counters
+	cleanTextCost = 160     // bytes per entry: digest, keys, counters
 )
 
 // NewCleanTexts returns a cache with about size bytes. Close ends the cache's goroutines.
@@ -41,8 +42,8 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 // Misses returns how many look-ups did not find the text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns a text's cache key and digest. The cache compares digests, so a crafted text with another text's key
-// is not mistaken for that text. Key and digest depend on personal, because a text without secrets may contain personal
+// digest returns a text's cache key and digest. The cache compares digests, so a text crafted to have another text's
+// key does not count as clean. Key and digest depend on personal, because a text without secrets may contain personal
 // data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)

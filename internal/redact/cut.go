@@ -4,7 +4,7 @@ import "strings"
 
 const maxFragment = 256
 
-// TruncatedText is like Text, for a text that was cut off. TruncatedText also redacts a last word that may begin a
+// TruncatedText is like Text, for a text that was cut off. It also redacts the last word if this may be the start of a
 // value, such as half an address or a card's first digits.
 func (r *Redactor) TruncatedText(s string) string {
 	s = r.Text(s)
@@ -23,8 +23,8 @@ func fragmentStart(s string) int {
 	return start
 }
 
-// numberStart returns the start of the number at the end of s. The number consists of digit groups, and up to four
-// capitals as in an IBAN. Fewer than four digits are not a number.
+// numberStart returns the start of the number at the end of s, or len(s). A number has at least four digits, in groups,
+// and up to four successive capitals, as in an IBAN.
 func numberStart(s string) int {
 	start, digits, capitals := len(s), 0, 0
 	for i := len(s) - 1; i >= 0 && len(s)-i < maxFragment; i-- {
@@ -57,8 +57,8 @@ func wordStart(s string, end int) int {
 	return start
 }
 
-// isFragment reports whether a cut word may be part of a value. Such a word has an @, four digits, mixed letters and
-// digits, or the start of a key or phone number.
+// isFragment reports whether a cut word may be part of a value: it contains an @, four digits, or mixed letters and
+// digits, or begins like a key or a phone number.
 func isFragment(w string) bool {
 	digits, letters := 0, 0
 	for i := range len(w) {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// This file finds multi-part keys by the dot, colon, bar, dash or underscore between two parts.
+// This file finds keys with several parts by the dot, colon, bar, dash or underscore between two parts. The constants
+// in the functions are the lengths of parts in bytes.
 
 // dottedKey matches Discord, Terraform Cloud, Airtable and Vault keys, and PASETO tokens, by the dot at i.
 func (m *matcher) dottedKey(i int) hit {
@@ -43,7 +44,7 @@ func (m *matcher) dottedKey(i int) hit {
 	return hit{}
 }
 
-// paseto matches a PASETO token such as v4.local.…, or a key for such tokens (k4.secret.…). The first dot is at i.
+// paseto matches a PASETO token (v4.local.…) or a key for such tokens (k4.secret.…). The first dot is at i.
 func (m *matcher) paseto(i int) hit {
 	const minLen = 32
 	s, start := m.text, i-len("v4")

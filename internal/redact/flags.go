@@ -53,7 +53,7 @@ var shortFlags = []shortFlag{
 //nolint:gochecknoglobals // read only
 var passwordReaders = []string{"chpasswd", "sudo -S", "docker login", "podman login", "helm registry login", "passwd --stdin", "vncpasswd", "kinit", "cryptsetup", "smbpasswd"}
 
-// passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags lists
+// passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags has
 // for a program in the same command.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
@@ -144,7 +144,8 @@ func (m *matcher) slash(i int) hit {
 	return m.windowsPassword(i)
 }
 
-// pipedPassword matches the text that echo pipes into a program in passwordReaders. chpasswd reads the user name first.
+// pipedPassword matches the text that echo pipes into a program in passwordReaders. For chpasswd, a user name precedes
+// the password.
 func (m *matcher) pipedPassword(i int) hit {
 	reader := i + len("| ")
 	if startsWith(m.text, reader, "sudo ") && !startsWith(m.text, reader, "sudo -S") {

@@ -20,8 +20,8 @@ func endsInForeignPassword(s []byte) bool {
 	return false
 }
 
-// endsInForeignToken reports whether s ends in a word for "token", "access key" or "API key". A word for "key" alone is
-// not enough, because it may mean a cache key or a column.
+// endsInForeignToken reports whether s ends in a word for "token", "access key" or "API key". A word for "key" alone
+// does not count, because it may mean a cache key or a column.
 func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
@@ -54,7 +54,7 @@ var linkWords = []linkWord{
 
 type linkWord struct {
 	link   string
-	anchor int          // index in link
+	anchor int          // index in link of the byte at which the scan stops
 	names  []linkedName // secret names before the link
 }
 
@@ -74,7 +74,7 @@ type linkedName struct {
 	class keyClass
 }
 
-// foreignLink matches a value after a word such as "is" in another language: das Kennwort ist hunter22.
+// foreignLink matches a value after a word such as "is" in another language, as in "das Kennwort ist hunter22".
 func (m *matcher) foreignLink(i int) hit {
 	s := m.text
 	for _, l := range linkWordsAt[s[i]] {
@@ -92,14 +92,13 @@ func (m *matcher) foreignLink(i int) hit {
 	return hit{}
 }
 
-// prepositions lists words that may follow the word for a secret: le mot de passe de la base est.
+// prepositions lists words that may follow the word for a secret, as in "le mot de passe de la base est".
 //
 //nolint:gochecknoglobals // read only
 var prepositions = []string{
 	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au",
 }
 
-// hasPurpose reports whether text ends in the name and a phrase with a preposition: mot de passe de la base.
 func hasPurpose(text []byte, name string) bool {
 	const maxDistance = 40
 	text = text[max(0, len(text)-maxDistance-len(name)):]

@@ -2,9 +2,9 @@ package redact
 
 import "bytes"
 
-// JSON redacts the strings and keys in the JSON text raw, also in nested JSON. JSON also redacts numbers that are
-// payment cards or have a key such as phone. Valid JSON stays valid. The result is raw if nothing is found, and
-// otherwise uses dst[:0], which must not overlap raw.
+// JSON redacts the JSON text raw: strings and keys, also in nested JSON, and numbers that are payment cards or have a
+// key such as phone. Valid JSON stays valid. If nothing is found, the result is raw. Otherwise it is appended to
+// dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte         // next value's key
@@ -62,8 +62,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
-// classInList returns class if a string is an item in the open list, and otherwise noClass. gap is the text between the
-// previous string and this string.
+// classInList returns class if a string is an item in the open list, and noClass otherwise. gap is the text between the
+// previous string and this one.
 func classInList(class keyClass, gap, key []byte) keyClass {
 	if key != nil || string(gap) != "[" && string(gap) != "," {
 		return noClass
@@ -92,7 +92,7 @@ func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// redactNumbers redacts integers with seven digits or more in src[from:to], the text between two strings.
+// redactNumbers redacts integers with at least seven digits in src[from:to], the text between two strings.
 func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	const minLen = 7
 	for i := from; to-i >= minLen; {

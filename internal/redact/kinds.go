@@ -39,7 +39,7 @@ const (
 type kindRow struct {
 	name        string // used in placeholders, counts and metrics
 	description string // for the documentation
-	personal    bool   // only replaced by a Redactor for personal data; see New
+	personal    bool   // personal data, which not every Redactor replaces; see New
 	examples    []example
 	anchors     []anchor
 	prefixes    []prefix
@@ -146,7 +146,7 @@ func ipExamples() []example {
 	}
 }
 
-// Examples concatenate keys, so that secret scanners do not report this repository.
+// Keys in examples are concatenated, so that secret scanners do not report this repository.
 const (
 	hex32   = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -189,7 +189,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 }
 
 func addMoreVendorKinds(t *[kindCount]kindRow) {
-	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` or 84 letters and digits with `JQQJ99` inside; an account key's or a signature's value", examples: []example{
+	t[azureKey] = kindRow{name: "azure_key", description: "a secret that contains `Q~`; 84 letters and digits that contain `JQQJ99`; an account key's or a signature's value", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
@@ -201,7 +201,7 @@ func addMoreVendorKinds(t *[kindCount]kindRow) {
 	t[npmToken] = kindRow{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
 	}, prefixes: []prefix{{text: "npm_", class: alnumByte, minBytes: 24}}}
-	t[pypiToken] = kindRow{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50", examples: []example{
+	t[pypiToken] = kindRow{name: "pypi_token", description: "`pypi-AgE`, with 16 bytes or more after `pypi-`; `pypi-` and 50 bytes", examples: []example{
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
 	}, prefixes: []prefix{{text: "pypi-", bodyStart: "AgE", class: tokenByte, minBytes: 16}, {text: "pypi-", class: tokenByte, minBytes: 50}}}

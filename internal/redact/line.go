@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// This file finds values in .env, properties and YAML lines, in connection strings, and in tags, where punctuation and
-// blanks belong to the value.
+// This file finds values in .env, properties and YAML lines, in connection strings, and in tags, where a value may
+// contain punctuation and blanks.
 
-// startsLine reports whether the name at start is the first on its line. If colon is true, a colon follows the name,
-// and words may precede the name.
+// startsLine reports whether the name at start is the first on the line. If a colon follows the name (colon), words may
+// precede it.
 func (m *matcher) startsLine(start int, colon bool) bool {
 	const maxLen = 24
 	s := m.text
@@ -31,8 +31,8 @@ func (m *matcher) startsLine(start int, colon bool) bool {
 	return false
 }
 
-// isInConnection reports whether the name at start is part of a connection string or query: host=h user=u password=...,
-// Server=h;Password=..., ?user=u&password=...
+// isInConnection reports whether the name at start is part of a connection string or query, as in "host=h user=u
+// password=...", "Server=h;Password=..." and "?user=u&password=...".
 func (m *matcher) isInConnection(start int) bool {
 	const maxLen = 64
 	if start == m.lastEnd {
@@ -48,8 +48,8 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line or, if mayEndAtBlank is true, to a blank. allowDots
-// permits words with dots.
+// lineValue matches the password from p to the end of the line or, if mayEndAtBlank is true, to a blank. If allowDots
+// is true, the password may contain dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
 	area := s[p:min(len(s), p+maxValue)]
@@ -86,7 +86,7 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	return hit{p, p + len(v), m.vendorKind(p, p+len(v), secret)}
 }
 
-// isSetting reports whether v, the unquoted value in a password setting, is a literal password, and not a reference or
+// isSetting reports whether v, the unquoted value of a password setting, is a literal password, and not a reference or
 // code. mayEndAtBlank and allowDots are as in lineValue.
 func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	const minLen = 5
@@ -116,8 +116,7 @@ func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
 }
 
-// isCodeReference reports whether v names a variable with a password, such as config.db1.password and
-// process.env.DB_PW1.
+// isCodeReference reports whether v is a variable with a password, such as config.db1.password or process.env.DB_PW1.
 func isCodeReference(v []byte) bool {
 	low := bytes.ToLower(v)
 	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))
@@ -135,8 +134,8 @@ func hasNumberedPart(v []byte) bool {
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 
-// isPassphrase reports whether a text with blanks is a passphrase, and not a sentence about passwords. withoutDigits
-// permits texts without digits.
+// isPassphrase reports whether a text with blanks is a passphrase, and not a sentence about passwords. If withoutDigits
+// is false, a passphrase must contain a digit.
 func isPassphrase(v []byte, withoutDigits bool) bool {
 	const maxSpaces = 5
 	if bytes.Count(v, []byte(" ")) > maxSpaces || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
@@ -156,12 +155,12 @@ func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }
 
-// A passphrase has at least minPhrase words after the name passphrase. After a different name, a passphrase is in
-// quotes and has at least minQuotedPhrase words.
+// The minimum number of words in a passphrase: minPhrase after the name passphrase, and minQuotedPhrase in quotes after
+// a different name.
 const minPhrase, minQuotedPhrase = 3, 4
 
-// phrase matches a passphrase from p to the end of the line or to a quote. A passphrase has minWords to eight words
-// with lower-case letters and digits. None of these words may be common in sentences.
+// phrase matches a passphrase from p to the end of the line or to a quote: minWords to eight words with lower-case
+// letters and digits, without words that are common in sentences.
 func (m *matcher) phrase(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.text[p:min(len(m.text), p+maxLen)]

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// This file finds string literals in source code, and separates literal values from variables, templates and
+// This file finds string literals in source code, and distinguishes literal values from variables, templates and
 // references.
 
 const strongSymbols = "!@#%^&*?~"
@@ -46,8 +46,8 @@ func isPath(v []byte) bool {
 	return bytes.Contains(v, []byte("://"))
 }
 
-// isReference reports whether v refers to a secret store: vault:secret/db#password, arn:aws:secretsmanager:..., the
-// YAML tag !vault.
+// isReference reports whether v refers to a secret store, such as vault:secret/db#password, arn:aws:secretsmanager:...
+// or the YAML tag !vault.
 func isReference(v []byte) bool {
 	const minLen = 3
 	if v[0] == '!' && classRunEnd(v, 1, alnumByte) == len(v) && !hasDigit(v) {
@@ -60,7 +60,7 @@ func isReference(v []byte) bool {
 	return bytes.ContainsAny(v[colon+1:], ":/")
 }
 
-// isDummy reports whether v is a placeholder for a password, as in schemas, forms, masks and examples.
+// isDummy reports whether v is text in place of a password, as in schemas, forms, masks and examples.
 func isDummy(v []byte) bool {
 	const maxLen = 40
 	if len(v) > maxLen {
@@ -90,8 +90,8 @@ func isOwnPassword(low []byte) bool {
 	return true
 }
 
-// quoteAt returns the position of the opening quote for a literal at p: N'...', @"...", b'...', String::from("...").
-// Without a quote, quoteAt returns p.
+// quoteAt returns the position of the opening quote of a literal at p, such as N'...', b'...' or String::from("..."),
+// or p if there is none.
 func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
@@ -141,7 +141,7 @@ func (m *matcher) afterType(p int) int {
 }
 
 // typeEnd returns the end of the run of bytes at p that may form a type (typeByte), or the position of " or " in the
-// run. The matcher keeps the run, so that it is read only once for all secret names in a sentence.
+// run. The result is cached, so that a sentence with many secret names is read only once.
 func (m *matcher) typeEnd(p int) int {
 	if p >= m.typeRun.start && p < m.typeRun.end {
 		return m.typeRun.end

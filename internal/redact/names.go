@@ -38,8 +38,7 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classifyKey is like classifyWord, but for a quoted key. The key "pass" names a password, although the word means a
-// test result in prose.
+// classifyKey is classifyWord for a quoted key. As a key, "pass" means a password, and not a test result as in prose.
 func classifyKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -74,7 +73,7 @@ func classifyWord(w []byte) keyClass {
 	return class
 }
 
-// labelsPassword reports whether a lower-case name names a message about passwords: forgot_password, invalidPassword.
+// labelsPassword reports whether a lower-case name is for a message about passwords, such as forgotpassword.
 func labelsPassword(name []byte) bool {
 	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
 		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {
@@ -84,18 +83,18 @@ func labelsPassword(name []byte) bool {
 	return false
 }
 
-// ending is a text at the end of a name, such as "password" in DB_PASSWORD, and the class of such names.
+// ending is a text with which names end, such as "password" in DB_PASSWORD, and the class of such names.
 type ending struct {
 	text          string
 	class         keyClass
 	isWholeName   bool // the name must equal text
-	fourthFromEnd byte // fourthFromEnd letter from the end of text, compared first; 0 for a shorter text
+	fourthFromEnd byte // compared first, because it excludes most names; 0 for a shorter text
 }
 
 type endings struct {
 	byLast [256][]ending
-	// secretTails has the last three letters of all names for secrets: secret[last][second last] has one bit for each
-	// letter that can come before these two.
+	// secretTails has the last three letters of all secret names: secretTails[last][second last] has one bit for each
+	// possible third-last letter.
 	secretTails [alphabetLen][alphabetLen]uint32
 }
 
@@ -164,8 +163,8 @@ func classifyName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether a secret's name can end at end. The test is cheap, because the last three letters
-// exclude most names in code.
+// mayEndSecretName reports whether a secret's name can end at end, by the last three letters. The test is cheap, and
+// excludes most names in code.
 func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false
@@ -183,5 +182,5 @@ func mayEndSecretName(s []byte, end int) bool {
 	return letterBits != 0
 }
 
-// mayEndName reports whether a name with a keyClass can end in b. The test is cheap and rejects most names.
+// mayEndName reports whether a name with a keyClass can end in b. The test is cheap, and excludes most names.
 func mayEndName(b byte) bool { return nameEndings.byLast[b|0x20] != nil || isDigit(b) }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// This file finds a password near the word "password": after a verb, in a table, in a call's arguments, and before "is
-// the password".
+// This file finds a password near the word "password": after a word such as "is", in a table, in a call's arguments,
+// and before "is the password".
 
 func nextCell(s []byte, p int) int {
 	p = skipMarks(s, p)
@@ -100,8 +100,8 @@ func typedValueStart(s []byte, start, end int) int {
 	return 0
 }
 
-// afterShortName returns where the password after pw, pwd or pass begins, or 0: "the pw is ...", "pw ...". The word
-// must look like a password.
+// afterShortName returns where the password after pw, pwd or pass begins, as in "the pw is ...", or 0. The word must
+// look like a password.
 func afterShortName(s, name []byte, end int) int {
 	const maxLen, minLen = 64, 8
 	p := end + len(" is ")
@@ -120,8 +120,7 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after a cipher type's digit, or 0. Routers write this digit after a name:
-// "password 7 ...".
+// afterCipherType returns where the value in a router's "password 7 ..." begins, or 0. The digit is the cipher type.
 func afterCipherType(s []byte, end int) int {
 	if byteAt(s, end) != ' ' || !isDigit(byteAt(s, end+1)) || byteAt(s, end+2) != ' ' {
 		return 0

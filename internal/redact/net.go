@@ -67,7 +67,7 @@ func isNotAddress(local, domain, tld []byte) bool {
 	return false
 }
 
-// ipv4 matches an IPv4 address at i, except loopback addresses, masks, reserved ranges and version numbers.
+// ipv4 matches an IPv4 address at i. Loopback addresses, masks, reserved ranges and version numbers do not match.
 func (m *matcher) ipv4(i int) hit {
 	s := m.text
 	var octets [4]int
@@ -97,8 +97,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8. Such an address
-// identifies no host.
+// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8, which identifies no
+// host.
 func isReservedRange(v []byte) bool {
 	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
 		if bytes.HasPrefix(v, []byte(network)) {
@@ -109,7 +109,7 @@ func isReservedRange(v []byte) bool {
 }
 
 // isVersion reports whether the numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
-// identifier. The text around the numbers decides. If that text is unclear, small numbers are a version.
+// identifier. The text around the numbers decides. If it is unclear, small numbers are a version.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.text
 	if i > 0 {
@@ -139,8 +139,7 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	return octets[0] != 10 && !m.hasWordBefore(i, ipWords) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
 }
 
-// followsWord reports whether one of the words is before i, with at most three other characters (no letter, digit or
-// line feed) in between.
+// followsWord reports whether one of the words is before i, with at most three signs in between.
 func (m *matcher) followsWord(i int, words string) bool {
 	const signs, maxLen = 3, 20
 	end := i
@@ -180,7 +179,7 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	return false
 }
 
-// isWholeCell reports whether s[i:end] is a whole quoted string or all text in a tag.
+// isWholeCell reports whether s[i:end] is a whole quoted string in a list, or all text in a tag.
 func isWholeCell(s []byte, i, end int) bool {
 	c := byteAt(s, end)
 	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && byteAt(s, end+1) == ',' || s[i-1] == '>' && c == '<')

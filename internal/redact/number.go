@@ -60,11 +60,11 @@ type groups struct {
 	digitCount int
 	sizes      [8]int
 	ends       [8]int
-	separators [8]byte // separator before each group; '(' for an opening or closing bracket
+	separators [8]byte // separator before each group; '(' also for a closing bracket
 	groupCount int
 }
 
-// commonSeparator returns the separator between the first k groups, '(' if one group is in brackets, or 0 if the
+// commonSeparator returns the separator between the first k groups, '(' if a group is in brackets, or 0 if the
 // separators differ.
 func (g *groups) commonSeparator(k int) byte {
 	same := true
@@ -139,8 +139,8 @@ func (m *matcher) isOrder(i int) bool {
 	return m.class == orderClass || m.hasWordBefore(i, orderWords) && !m.hasWordBefore(i, cardWords)
 }
 
-// hasCardShape reports whether the digit groups are sized like a card's: 4-6-5, 4-6-4, or groups of four. The caller
-// has checked the first group.
+// hasCardShape reports whether the groups have the sizes on a card: 4-6-5, 4-6-4, or groups of four. The caller has
+// checked the first group.
 func hasCardShape(size []int) bool {
 	switch len(size) {
 	case 3:
@@ -198,8 +198,8 @@ func hasLuhnDigit(d []byte) bool {
 	return sum%10 == 0
 }
 
-// ssn matches a US social security number: 3, 2 and 4 digits in assigned ranges. Without dashes, a word such as "SSN"
-// must precede it.
+// ssn matches a US social security number: 3, 2 and 4 digits in assigned ranges. A number without dashes must follow a
+// word such as "SSN".
 func (m *matcher) ssn(i, end int) hit {
 	var d []byte
 	var digits [9]byte
@@ -235,8 +235,8 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four or in one piece. An IBAN has a country code, two check digits, and the
-// country's length. The first check digit is at i.
+// iban matches an IBAN, in blocks of four or in one piece: a country code, two check digits, and the country's length.
+// The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
 	noHit := hit{end: classRunEnd(s, i, digitByte)} // digits after a letter match no other kind

@@ -2,14 +2,15 @@ package redact
 
 import "hash/maphash"
 
-// Limits on values that keep a placeholder number. Further values get a new number at each occurrence.
+// Limits on the number of values that keep their placeholder number. Any further value gets a new number at each
+// occurrence.
 const (
 	maxNumbers        = 1 << 16 // in a Redactor without a session
 	maxSessionNumbers = 1 << 10 // in a session
 )
 
-// PlaceholderNumbers assigns the placeholder numbers in one session. PlaceholderNumbers stores seeded 64-bit hashes,
-// never the values. PlaceholderNumbers is not safe for concurrent use.
+// PlaceholderNumbers assigns the numbers in one session's placeholders, such as the 1 in [REDACTED:email:1]. It stores
+// seeded 64-bit hashes, never the values. PlaceholderNumbers is not safe for concurrent use.
 type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int
@@ -17,15 +18,15 @@ type PlaceholderNumbers struct {
 	highestByKind map[kind]int // nil in most sessions
 }
 
-// NewPlaceholderNumbers returns a session's numbers. highest is what Highest returned before a restart. Further numbers
-// are greater, so that different values never have the same number.
+// NewPlaceholderNumbers returns a session's numbers. highest is what Highest returned before a restart. New numbers are
+// greater, so that different values never have the same number.
 func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
 	n := &PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxSessionNumbers}
 	n.Raise(highest)
 	return n
 }
 
-// Raise makes further numbers greater than highest, a different replica's highest numbers.
+// Raise makes new numbers greater than highest, another replica's highest numbers.
 func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.highestByKind[kind(k)] {
@@ -62,8 +63,8 @@ func (n *PlaceholderNumbers) reset() {
 	clear(n.highestByKind)
 }
 
-// number returns a value's placeholder number. number ignores digit grouping in cards, phone numbers, SSNs and IBANs,
-// and letter case in e-mail addresses and IBANs.
+// number returns a value's placeholder number. It ignores digit grouping in cards, phone numbers, SSNs and IBANs, and
+// letter case in e-mail addresses and IBANs.
 func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

@@ -5,7 +5,7 @@ import "bytes"
 // Environments, headers and forms may be lists of name-value pairs: {"name": "DB_PASSWORD", "value": "..."},
 // <add key="DbPassword" value="..."/>.
 
-// pairValue matches the value in a pair named like a secret. The word "value" is at i.
+// pairValue matches the value in a pair with a secret's name. The word "value" is at i.
 func (m *matcher) pairValue(i int) hit {
 	s := m.text
 	p := i + len("value")
@@ -90,15 +90,15 @@ func (m *matcher) classBefore(i int) keyClass {
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classifyKey(name)
 	}
-	// The class passwordClass is left out, because a password may be any word, and the pair is less certain here.
+	// A password is not accepted here, because it can be any word, and the pair is less certain.
 	if class := siblingClass(s); class.isSecret() && class != passwordClass {
 		return class
 	}
 	return objectClass(s)
 }
 
-// siblingClass returns the class for the member "name" in the open element at the end of s. Other members may follow
-// the name: name="api.sharedSecret" type="string" value="...".
+// siblingClass returns the class of the member "name" in the open element at the end of s, even if other members
+// follow: name="api.sharedSecret" type="string" value="...".
 func siblingClass(s []byte) keyClass {
 	s = s[bytes.LastIndexAny(s, "<>{}")+1:]
 	at := bytes.LastIndex(s, []byte("name"))
@@ -113,8 +113,8 @@ func siblingClass(s []byte) keyClass {
 	return classifyKey(lastName(rest[:classRunEnd(rest, 0, wordByte)]))
 }
 
-// objectClass returns the class for the name of the open object at the end of s, for
-// {"password":{"type":"string","value":"..."}} in Terraform output.
+// objectClass returns the class of the open object's name at the end of s, as in Terraform's
+// {"password":{"type":"string","value":"..."}}.
 func objectClass(s []byte) keyClass {
 	open := bytes.LastIndexByte(s, '{')
 	if open < 0 || bytes.IndexByte(s[open:], '}') >= 0 {

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// SafePanicText returns a runtime error's text. For other panic values, SafePanicText returns only the type, because
-// the value may contain request or session content that must not be logged.
+// SafePanicText returns the text of a runtime error. For any other panic value, it returns only the type, because the
+// value may contain request or session content that must not be logged.
 func SafePanicText(v any) string {
 	err, ok := v.(error)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// phone matches a phone number at i: a number with + and a country code, in a national form, or in any form after a
-// word such as "phone".
+// phone matches a phone number at i: with + and a country code, in a national form, or in any form after a word such as
+// "phone".
 func (m *matcher) phone(i int) hit {
 	s := m.text
 	start := i
@@ -23,7 +23,7 @@ func (m *matcher) phone(i int) hit {
 }
 
 // isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. The code has two or three digits,
-// or up to five after a 0.
+// or up to five if it begins with 0.
 func isAreaCodeInBrackets(s []byte, i int) bool {
 	end := classRunEnd(s, i, digitByte)
 	n := end - i
@@ -78,8 +78,8 @@ func isDialled(g *groups, k, n int) bool {
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
-// isNational reports whether the first k groups, with n digits, are a phone number by a national form, a name such as
-// phone, or a word nearby.
+// isNational reports whether the first k groups, with n digits, are a phone number because of a national form, the JSON
+// key's class, or a word nearby.
 func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
@@ -146,9 +146,9 @@ func isCallID(s []byte, start int) bool {
 	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
-// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dashes or a bracketed area code, all
-// digits match: invented numbers such as 555-123-4567 are as common as real ones. With dots or blanks, N must be 2 to
-// 9.
+// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dots or blanks, N must be 2 to 9.
+// With dashes or a bracketed area code, any digits match, because invented numbers such as 555-123-4567 are as common
+// as real ones.
 func isNorthAmerican(g *groups, k, n int) bool {
 	size, d := g.sizes[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
@@ -194,8 +194,8 @@ func isAreaCode(d []byte) bool {
 	return !reserved && (d[1] != '0' || d[2] != '0' || d[0] >= '5')
 }
 
-// isIsolated reports whether no number is next to m.text[start:end], even in the next table cell or line. In a row with
-// several numbers, 200 300 4000 is not a phone number.
+// isIsolated reports whether no number is next to m.text[start:end], even in the next table cell or line. In a row of
+// numbers, 200 300 4000 is not a phone number.
 func (m *matcher) isIsolated(start, end int) bool {
 	const maxDistance = 24
 	s := m.text
@@ -215,8 +215,8 @@ func (m *matcher) isIsolated(start, end int) bool {
 	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(byteAt(s, end) == ' ' && byteAt(s, end+1) == ' ')
 }
 
-// hasDateShape reports whether the groups are sized like a date such as 2026-01-31 or 31.01.2026, also with an hour:
-// 2026-01-31 23.
+// hasDateShape reports whether the groups have the sizes in a date, such as 2026-01-31 or 31.01.2026, also with an
+// hour.
 func hasDateShape(g *groups, k int) bool {
 	if k == 3 && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 4 {
 		return true

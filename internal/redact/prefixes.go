@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// prefixGroup lists prefixes of keys that have the same form after the prefix.
+// prefixGroup lists prefixes of keys that have the same form after the prefix: at least minBytes bytes in class.
 type prefixGroup struct {
 	texts    string // separated by blanks
 	class    uint16
@@ -14,8 +14,8 @@ const (
 	urlBase64Byte = tokenByte | base64Byte
 )
 
-// prefixGroups returns prefixes for vendors without a kind of their own, and for password hashes in /etc/shadow and
-// htpasswd. The bytes after a prefix must contain a digit.
+// prefixGroups returns the prefixes for vendors that have no kind, and for password hashes in /etc/shadow and htpasswd.
+// The bytes after a prefix must contain a digit.
 func prefixGroups() []prefixGroup {
 	return []prefixGroup{
 		{"shpat_ shpca_ shppa_ shpss_ shptka_ shpua_ dop_v1_ doo_v1_ dor_v1_ lin_api_ lin_oauth_ ntn_ NRAK- NRII- NRRA- sntryu_ rubygems_", alnumByte, 20},

@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// maxPasses limits the passes over one string. A replacement makes a new word boundary, where a further pass may find a
+// maxPasses limits the passes over one string. A placeholder makes a new word boundary, where a further pass may find a
 // value. Ordinary text needs at most two passes, but hostile text may need many.
 const maxPasses = 16
 
 // maxKnownSecrets is the number of bits in a secretTable entry.
 const maxKnownSecrets = 32
 
-// Redactor replaces secrets, and optionally personal data, with placeholders such as [REDACTED:email:1]. Each kind's
-// values are numbered in order of occurrence. Equal values get equal numbers within a session (see BeginExchange), or
-// without sessions until Reset.
+// Redactor replaces secrets, and optionally personal data, with placeholders such as [REDACTED:email:1]. Values of a
+// kind are numbered in order of occurrence. Equal values get equal numbers within a session (see BeginExchange) or,
+// without sessions, until Reset.
 //
-// A secret found by a name, as in password=..., is also found without the name until Reset or BeginExchange. Until
-// then, the secret stays in memory.
+// After a secret was found by a name, as in password=..., it stays in memory and is also found without the name, until
+// Reset or BeginExchange.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -48,7 +48,8 @@ func (r *Redactor) Reset() {
 	r.BeginExchange(&r.defaultNumbers)
 }
 
-// BeginExchange forgets the last exchange's counts and secrets, and uses a session's numbers.
+// BeginExchange forgets the counts and secrets from the last exchange (a request with the reply), and uses a session's
+// numbers.
 func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
 	if len(r.knownSecrets) > 0 {
@@ -96,7 +97,7 @@ func (r *Redactor) DrainCounts() map[string]int {
 }
 
 // text redacts one string, escaped or plain, until a pass finds nothing. The result is valid until the next call. class
-// is the string's JSON key's class, or noClass.
+// is the class of the string's JSON key, or noClass.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
@@ -152,7 +153,7 @@ func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) 
 		for d := depth - 1; d >= 0; d-- {
 			start, end = r.levels[d].rawStart(start), r.levels[d].rawEnd(end)
 		}
-		if start < copiedTo { // both hits share one replaced escape
+		if start < copiedTo { // both hits are in one replaced escape
 			start = copiedTo
 		}
 		out = append(out, s[copiedTo:start]...)
@@ -175,7 +176,7 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 }
 
 // isLongBase64 reports whether s is at least 2 KiB of base64, also in a data URL, but not a PEM block. Such a text is
-// an image or a file, and is scanned only under a secret's key.
+// an image or a file, and is scanned only if its JSON key is a secret's name.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// maxKnownBytes is how many bytes of a secret a Redactor remembers. A word that begins with these bytes repeats the
+// maxKnownBytes is how many bytes of a secret a Redactor remembers. A word that begins with these bytes counts as the
 // secret.
 const maxKnownBytes = 256
 
-// remember records a secret, so that it is later redacted without the name. Short values, values without digits, and
-// values with digits alone are not recorded, because they may occur with a different meaning.
+// remember records a secret, so that it is later redacted without the name. Short values, and values with only letters
+// or only digits, are not recorded, because they may occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {
@@ -41,8 +41,8 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets in one pass by the first three bytes. Bit n in secretTable[i][b] is set if secret n
-// has b at offset i.
+// secretTable finds known secrets in one pass, by the first three bytes: bit n in secretTable[i][b] is set if secret n
+// has byte b at offset i.
 type secretTable [3][256]uint32
 
 func (t *secretTable) add(value []byte, number int) {
@@ -107,7 +107,7 @@ func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 		return hit{} // part of a placeholder
 	}
 	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && endsInOddBackslashes(s[:start]) {
-		start-- // backslash and first byte may form a JSON escape
+		start-- // the backslash and the first byte may be a JSON escape
 	}
 	return hit{start, end, secret}
 }

@@ -2,15 +2,15 @@ package redact
 
 import "math/bits"
 
-// hit is the range of a value in the unescaped text. A hit without a kind is not a value, but tells the scan to
-// continue at end, or at the next byte if end is 0.
+// hit is the range of a value in the unescaped text. A hit with noKind means that there is no value, and that the scan
+// continues at end, or at the next byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
 }
 
-// matcher finds the values to redact in unescaped text. matcher scans the text once and stops only at anchors, such as
-// the @ in an address, so ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
+// matcher finds the values to redact in unescaped text. It scans the text once and stops only at anchors, such as the @
+// in an address, so ordinary text costs three table look-ups per byte. Hits are in text order, and do not overlap.
 type matcher struct {
 	table       *anchorTable
 	text        []byte
@@ -25,10 +25,10 @@ type matcher struct {
 		class keyClass
 		end   int // last item's closing quote
 	} // last string list under a secret's name, such as "tokens": ["...", "..."]
-	checkedHeader struct{ start, end int } // part of a header without credentials; see header
+	checkedHeader struct{ start, end int } // part of a header in which headerValue found no credentials
 }
 
-// findHits returns the hits in s, valid until the next call. class is the class of the text's JSON key.
+// findHits returns the hits in s. The result is valid until the next call. class is the class of the text's JSON key.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
 	m.stringList.class, m.stringList.end = noClass, 0
@@ -59,7 +59,7 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the next position with wanted anchors, and a bit for each anchor found. scan reads all three tables for
+// scan returns the next position with wanted anchors, and a bit for each anchor found. It reads all three tables for
 // every byte, because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {

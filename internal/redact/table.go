@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and an SQL INSERT. If a heading
-// contains a secret's name, the column's values are secrets. A Kubernetes Secret manifest is read as a table without a
+// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and SQL INSERT. If the heading contains
+// a secret's name, the values in the column are secrets. A Kubernetes Secret manifest is read as a table without a
 // heading.
 
 type column struct {
@@ -14,24 +14,24 @@ type column struct {
 // openTable is the table that the scan is in. The scan stops at rows only while a table is open.
 type openTable struct {
 	rowAnchor        uint64 // 0 means no open table
-	isInsert         bool   // a row is a bracket, not a line
+	isInsert         bool   // a row is in brackets, and not a line
 	isManifest       bool   // rows are lines in a Kubernetes Secret
 	inSecretData     bool
 	separator        byte
 	separatorsPerRow int
-	rowEnd           int // where the last INSERT row ends; earlier brackets are part of a value
+	rowEnd           int // where the last INSERT row ends; brackets before rowEnd are part of a value
 	columns          [4]column
 	columnCount      int
 }
 
-// maxRowBytes is the maximum length for a heading, and for a line read for other purposes. A row has no maximum.
+// maxRowBytes is the maximum length in bytes of a heading, and of any other line except a row.
 const maxRowBytes = 512
 
 // markColumn adds a column to the open table if the name text[start:end] is a field in a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.text
-	h := &m.openTable
-	if h.isManifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.columnCount == len(h.columns) {
+	table := &m.openTable
+	if table.isManifest || !class.isSecret() || class == headerClass || class == bareKeyClass || table.columnCount == len(table.columns) {
 		return
 	}
 	left := start
@@ -49,15 +49,15 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	if !isFieldEnd(before) || !isFieldEnd(after) || before == '(' && after == ')' {
 		return
 	}
-	if h.rowAnchor == 0 {
+	if table.rowAnchor == 0 {
 		if open := m.insertListStart(start, end); open >= 0 {
-			*h = openTable{rowAnchor: m.table.rows, isInsert: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
-			h.addColumn(bytes.Count(s[open:start], []byte(",")), class)
+			*table = openTable{rowAnchor: m.table.rows, isInsert: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+			table.addColumn(bytes.Count(s[open:start], []byte(",")), class)
 			return
 		}
-	} else if h.isInsert {
+	} else if table.isInsert {
 		if open := m.insertListStart(start, end); open >= 0 {
-			h.addColumn(bytes.Count(s[open:start], []byte(",")), class)
+			table.addColumn(bytes.Count(s[open:start], []byte(",")), class)
 		}
 		return
 	}
@@ -73,15 +73,15 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	if start > end-1 || bytes.IndexByte([]byte("|,;\t"), separator) < 0 {
 		return
 	}
-	if h.rowAnchor == 0 {
-		*h = openTable{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
+	if table.rowAnchor == 0 {
+		*table = openTable{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
 	}
-	h.addColumn(bytes.Count(s[line:start], []byte{separator}), class)
+	table.addColumn(bytes.Count(s[line:start], []byte{separator}), class)
 }
 
-func (h *openTable) addColumn(index int, class keyClass) {
-	h.columns[h.columnCount] = column{index, class}
-	h.columnCount++
+func (t *openTable) addColumn(index int, class keyClass) {
+	t.columns[t.columnCount] = column{index, class}
+	t.columnCount++
 }
 
 func isFieldEnd(c byte) bool {
@@ -92,8 +92,8 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertListStart returns the position of the bracket before the columns in an INSERT, or -1 if m.text[start:end] is
-// not among these columns.
+// insertListStart returns the position of the bracket before the column list in an INSERT, or -1 if m.text[start:end]
+// is not in this list.
 func (m *matcher) insertListStart(start, end int) int {
 	from := max(m.lastEnd, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.text[from:start], '(')
@@ -150,7 +150,6 @@ func (m *matcher) rowValue(i int) hit {
 	return m.secretInRow(start, stop)
 }
 
-// openManifest opens a table at the line "kind: Secret" in a Kubernetes manifest.
 func (m *matcher) openManifest(start, end int) {
 	if m.openTable.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
 		m.openTable = openTable{rowAnchor: m.table.rows, isManifest: true}
@@ -194,37 +193,37 @@ func (m *matcher) insertRow(i int) hit {
 	return m.secretInRow(start, stop)
 }
 
-// isEscapedQuote reports whether a backslash escapes the quote at i, as in 'it\'s'. In standard SQL, a value may also
+// isEscapedQuote reports whether a backslash escapes the quote at i, as in 'it\'s'. In standard SQL, a value can also
 // end with a backslash, as in 'C:\', so the next character decides.
 func (m *matcher) isEscapedQuote(i int) bool {
 	next := skipSpace(m.text[:min(len(m.text), i+1+maxBlanks)], i+1)
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of row m.text[start:stop]. If the row has a different
+// secretInRow returns the first secret in the secret columns of the row m.text[start:stop]. If the row has a different
 // number of fields than the heading, the table has ended, unless the text ends inside an INSERT row.
 func (m *matcher) secretInRow(start, stop int) hit {
-	h := m.openTable
+	table := m.openTable
 	var found hit
 	field, from, quote := 0, start, byte(0)
 	for p := start; p <= stop; p++ {
 		c := byteAt(m.text, p)
 		switch {
-		case p == stop || c == h.separator && quote == 0:
-			for _, column := range h.columns[:h.columnCount] {
+		case p == stop || c == table.separator && quote == 0:
+			for _, column := range table.columns[:table.columnCount] {
 				if column.index == field && found.kind == noKind {
 					found = m.fieldValue(from, p, column.class)
 				}
 			}
 			field++
 			from = p + 1
-		case quote != 0 && c == quote && !(h.isInsert && m.isEscapedQuote(p)):
+		case quote != 0 && c == quote && !(table.isInsert && m.isEscapedQuote(p)):
 			quote = 0
 		case quote == 0 && isQuote(c) && (p == from || m.text[p-1] == ' '):
 			quote = c
 		}
 	}
-	if field-1 != h.separatorsPerRow && !(h.isInsert && stop == len(m.text) && field-1 < h.separatorsPerRow) {
+	if field-1 != table.separatorsPerRow && !(table.isInsert && stop == len(m.text) && field-1 < table.separatorsPerRow) {
 		m.openTable = openTable{}
 		return hit{}
 	}

@@ -3,7 +3,7 @@ package redact
 import "bytes"
 
 // token matches a vendor's key: a prefix and at least minBytes bytes in the class. At the end of the text, half of
-// minBytes are enough, because the text may have been cut inside the key.
+// minBytes is enough, because the text may have been cut off inside the key.
 func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind) hit {
 	if start < m.lastEnd || !startsWord(m.text, start) {
 		return hit{}
@@ -117,8 +117,8 @@ func (m *matcher) sendgrid(i int) hit {
 	return hit{h.start, end, sendgridKey}
 }
 
-// azureSecret matches an Entra ID application secret: three bytes, a digit, Q~, then at least 31 bytes, or 12 at the
-// end of the text. The ~ is at i.
+// azureSecret matches an Entra ID application secret: three bytes, a digit, Q~, and at least 31 bytes, or 12 at the end
+// of the text. The ~ is at i.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
 	if start < m.lastEnd || m.text[i-1] != 'Q' || !isDigit(m.text[i-2]) || !startsWord(m.text, start) {

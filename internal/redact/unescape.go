@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is how deep JSON in JSON strings is read: a string in the body, a tool's arguments, a document in the
+// maxLevels is how deep JSON in JSON strings is read: a string in the body, a tool's arguments in it, a document in the
 // arguments, and one more.
 const maxLevels = 4
 
@@ -14,8 +14,8 @@ const maxLevels = 4
 // HTML (&amp;amp;quot;) needs three.
 const maxFolds = 3
 
-// quoteMark plus the nesting depth replaces an escaped quote. Quotes at different depths must differ, because a value
-// ends at a quote of the same depth: {"password":"a\"b"}.
+// An escaped quote is replaced by the byte quoteMark plus the nesting depth. Quotes at different depths must differ,
+// because a value ends only at a quote with the same depth: {"password":"a\"b"}.
 const quoteMark = 0x10
 
 func isQuote(b byte) bool {
@@ -28,8 +28,7 @@ type escapeUnit struct {
 	decodedLen, rawLen uint8 // byte counts
 }
 
-// level is the result from one call to unescape, joinLines or fold, with the positions that map offsets back to the
-// escaped text.
+// level is the result of unescape, joinLines or fold. The units map offsets back to the escaped text.
 type level struct {
 	buf   []byte
 	units []escapeUnit
@@ -89,8 +88,8 @@ func isQuotedPrintable(s []byte) bool {
 	return bytes.Contains(s, []byte("=3D")) || bytes.Contains(s, []byte("=20")) || bytes.Contains(s, []byte("quoted-printable"))
 }
 
-// joinLines removes quoted-printable soft line breaks. joinLines decodes nothing else, because s may also contain text
-// that is not encoded.
+// joinLines removes quoted-printable soft line breaks. It decodes nothing else, because s may also contain text that is
+// not encoded.
 func (l *level) joinLines(s []byte) {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	from := 0
@@ -107,9 +106,9 @@ func (l *level) joinLines(s []byte) {
 	l.buf = append(l.buf, s[from:]...)
 }
 
-// softBreakLen returns the length of the soft line break at i, or 0. The lines around the break contain no = outside
-// quoted-printable, and the first line has at most 76 bytes. So TOKEN=YWJj= at a line's end is not joined to the next
-// line.
+// softBreakLen returns the length of the soft line break at i, or 0. The lines around it must be valid
+// quoted-printable, and the first one must have at most 76 bytes. So TOKEN=YWJj= at a line's end is not joined to the
+// next line.
 func softBreakLen(s []byte, i int) int {
 	const maxLine = 76
 	n := len("=\n")
@@ -137,8 +136,8 @@ func softBreakLen(s []byte, i int) int {
 	return n
 }
 
-// fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes, curly quotes,
-// full-width forms. fold reports whether s contains such a character.
+// fold rewrites percent-encoded characters, HTML entities and typographic characters (dashes, curly quotes, full-width
+// forms) as ASCII, and reports whether s contains any.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -160,8 +159,7 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSymbol returns the ASCII character for the w bytes at i. If these bytes are not folded, foldSymbol returns the
-// byte at i and 1.
+// foldSymbol returns the ASCII character for the w bytes at i, or the byte at i and 1 if there is nothing to fold.
 func foldSymbol(s []byte, i int) (c byte, w int) {
 	switch s[i] {
 	case '%':
@@ -172,8 +170,7 @@ func foldSymbol(s []byte, i int) (c byte, w int) {
 	return foldTypographic(s, i)
 }
 
-// decodeEntity returns the quote, bracket or ampersand for the HTML entity at i, and the entity's length, or the byte
-// at i and 1.
+// decodeEntity is foldSymbol for an HTML entity.
 func decodeEntity(s []byte, i int) (c byte, w int) {
 	const ampersand = "&amp;"
 	escaped := startsWith(s, i, ampersand) // an entity's ampersand is escaped, as in &amp;quot;
@@ -201,7 +198,7 @@ func decodeEntity(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// decodePercent decodes %XX (=XX in a mail) to a printable character or line feed, or returns the byte at i and 1.
+// decodePercent is foldSymbol for %XX (=XX in a mail). It decodes only printable characters and line feeds.
 func decodePercent(s []byte, i int) (c byte, w int) {
 	high, low := byteAt(s, i+1), byteAt(s, i+2)
 	if byteClass[high]&byteClass[low]&hexByte == 0 {
@@ -213,8 +210,7 @@ func decodePercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// foldTypographic returns the ASCII character for the UTF-8 sequence at i, and the sequence length, or the byte at i
-// and 1.
+// foldTypographic is foldSymbol for a UTF-8 sequence.
 func foldTypographic(s []byte, i int) (c byte, w int) {
 	second, third := byteAt(s, i+1), byteAt(s, i+2)
 	switch {

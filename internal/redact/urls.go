@@ -36,7 +36,7 @@ scan:
 	return hit{start, atSign, urlCredentials}
 }
 
-// webhooks lists how webhook URLs begin, without the scheme. The rest of such a URL is a key.
+// webhooks lists how webhook URLs begin after the scheme. The rest of such a URL is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// valueContext describes how a value is written, and what can be at the value's place.
+// valueContext describes how a value is written, and what else could be in its place.
 type valueContext struct {
 	quoted             bool
 	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
-	literal            bool // the context has no variables, so a plain word is a value
+	literal            bool // there are no variables in this context, so a plain word is a value
 	inConnectionString bool // the name is part of a connection string
 	allowDots          bool // the value may contain dots, as after a flag
-	afterEqualsSign    bool // a quoted word is a value, not a label
+	afterEqualsSign    bool // = precedes the value, so a quoted word is a value, not a label
 }
 
-// checkValue returns a hit for text[start:end] if this text looks like a value for a name in the class.
-func (m *matcher) checkValue(start, end int, class keyClass, sh valueContext) hit {
+// checkValue returns a hit for m.text[start:end] if this text looks like a value for a name in the class.
+func (m *matcher) checkValue(start, end int, class keyClass, vc valueContext) hit {
 	v := m.text[start:end]
 	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
 		return hit{}
@@ -25,17 +25,17 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh valueContext) hi
 	ok := false
 	switch class { //nolint:exhaustive // a value in any other class must look random
 	case passwordClass:
-		ok = isPassword(v, sh)
+		ok = isPassword(v, vc)
 	case basicClass:
 		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
 		random := isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)
-		ok = isUUID(v) && (m.isInQuery(start) || sh.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
+		ok = isUUID(v) && (m.isInQuery(start) || vc.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || isSequence(v) || isLongNumber(v) || sh.quoted && hasManySymbols(v)
+		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || isSequence(v) || isLongNumber(v) || vc.quoted && hasManySymbols(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -45,11 +45,11 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh valueContext) hi
 	return hit{start, end, m.vendorKind(start, end, class.kind())}
 }
 
-// maxValue is how many bytes of a value a check reads. If a check read more, a text with many names and no blank would
+// maxValue is how many bytes of a value a check reads. Without the limit, a text with many names and no blank would
 // take quadratic time.
 const maxValue = 1024
 
-// wholeValue extends h to the end of a value that exceeds maxValue bytes, because a check reads only the first part.
+// wholeValue extends h to the end of a value that is longer than maxValue, because a check reads only maxValue bytes.
 func (m *matcher) wholeValue(h hit) hit {
 	if h.kind == noKind || h.end-h.start != maxValue {
 		return h
@@ -71,7 +71,7 @@ func (m *matcher) wholeValue(h hit) hit {
 }
 
 // hasManySymbols reports whether v looks like a Django secret key: long, with letters, digits and certain symbols. A
-// regular expression contains other symbols.
+// regular expression, in contrast, contains other symbols.
 func hasManySymbols(v []byte) bool {
 	const minLen, minSymbols, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
@@ -100,9 +100,9 @@ func (m *matcher) vendorKind(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v, the value for a passwordClass name, is a password. A short value can be a password. A
-// plain word is not a password, because in code a plain word is more often a variable or a label.
-func isPassword(v []byte, sh valueContext) bool {
+// isPassword reports whether v, the value for a passwordClass name, is a password. A password can be short, but not a
+// plain word, because in code a plain word is more often a variable or a label.
+func isPassword(v []byte, vc valueContext) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
 		switch {
@@ -124,33 +124,33 @@ func isPassword(v []byte, sh valueContext) bool {
 	if isPath(v) || isReference(v) || bytes.Count(v, v[:1]) == len(v) || isDummy(v) {
 		return false
 	}
-	if sh.quoted && sh.hasQuotedName {
+	if vc.quoted && vc.hasQuotedName {
 		return isDataPassword(v, spaces)
 	}
 	if spaces > 0 {
-		return sh.quoted && !sh.hasQuotedName && isPassphrase(v, sh.literal || sh.inConnectionString)
+		return vc.quoted && !vc.hasQuotedName && isPassphrase(v, vc.literal || vc.inConnectionString)
 	}
-	if sh.inConnectionString && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
+	if vc.inConnectionString && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
 		return true
 	}
-	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed an earlier text: "PWD=" + dir + "x"
+	if vc.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed an earlier text: "PWD=" + dir + "x"
 		return false
 	}
-	if sh.literal && letters >= 6 && dots == 0 {
+	if vc.literal && letters >= 6 && dots == 0 {
 		return true
 	}
 	random := letters == len(v) && letters >= 8 && hasRandomCase(v)
-	if sh.quoted {
-		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.afterEqualsSign && isPlainPassword(v)
+	if vc.quoted {
+		return digits > 0 || symbols > 0 || hyphens >= 3 || random || vc.afterEqualsSign && isPlainPassword(v)
 	}
-	if dots > 0 && symbols == 0 && !mayHaveDots(v, sh.allowDots && digits > 0 && letters > 1) {
+	if dots > 0 && symbols == 0 && !mayHaveDots(v, vc.allowDots && digits > 0 && letters > 1) {
 		return false
 	}
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// isDataPassword reports whether v, the value for a quoted name, is a password. Nearly every short value is a password
-// there.
+// isDataPassword reports whether v, the value for a quoted name, is a password. After such a name, nearly every short
+// value is a password.
 func isDataPassword(v []byte, spaces int) bool {
 	const maxLen, maxSpaces = 256, 3
 	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
@@ -185,8 +185,8 @@ func isPlainPassword(v []byte) bool {
 	return true
 }
 
-// hasRandomCase reports whether cases alternate as often as in random letters. Identifiers have one capital at the
-// start of each word.
+// hasRandomCase reports whether the case alternates as often as in random letters. Identifiers have one capital per
+// word.
 func hasRandomCase(v []byte) bool {
 	changes, pairs := 0, 0
 	for i := 1; i < len(v); i++ {
@@ -248,8 +248,8 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (countDigitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken reports whether v is a token of one of two kinds that isRandom misses. The first kind has 12 to 15
-// letters and digits, with three digit runs, or with two runs and both cases. The second kind has 15 to 32 digits.
+// isShortToken reports whether v is a token that isRandom misses: 12 to 15 letters and digits, with three digit runs,
+// or with two runs and both cases; or 15 to 32 digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if classRunEnd(v, 0, digitByte) == len(v) {
@@ -258,8 +258,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && (countDigitRuns(v) >= 3 || countDigitRuns(v) == 2 && hasBothCases(v)) && classRunEnd(v, 0, alnumByte) == len(v)
 }
 
-// isUnpronounceable reports whether v is a token with all digits in one run, missed by isRandom. Such a token has
-// random case and a digit, or two digits and a consonant run that words do not have.
+// isUnpronounceable reports whether v is a token that isRandom misses, because all digits are in one run. Such a token
+// has random case and a digit, or two digits and more successive consonants than words have.
 func isUnpronounceable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && classRunEnd(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
@@ -283,8 +283,8 @@ func isUnpronounceable(v []byte) bool {
 	return longest >= minRun && digitCount >= minDigits
 }
 
-// isSequence reports whether v is a sample key: at least 20 letters and digits in one word, with 8 consecutive
-// letters or digits.
+// isSequence reports whether v is a sample key: at least 20 letters and digits in one word, with 8 in sequence such as
+// abcdefgh.
 func isSequence(v []byte) bool {
 	const minLen, minRun = 20, 8
 	if len(v) < minLen || len(v) > maxValue || !isMixed(v) || classRunEnd(v, 0, tokenByte) < len(v) {

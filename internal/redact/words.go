@@ -7,7 +7,7 @@ const versionWords = "version ver v release build rel upgrade section chapter rf
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
 	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
 
-// A word before a number may identify the number's kind.
+// Words that, before a number, show the number's kind.
 //
 //nolint:gochecknoglobals // read only
 var (
@@ -47,8 +47,8 @@ func (l *wordList) has(word []byte) bool {
 	return false
 }
 
-// hasWordBefore reports whether a listed word starts in the 24 bytes before i, on the same line. The search stops at a
-// placeholder, because [REDACTED:phone:1] must not make the next number a phone number.
+// hasWordBefore reports whether one of the words starts in the 24 bytes before i, on the same line. The search stops at
+// a placeholder, because [REDACTED:phone:1] must not make the next number a phone number.
 func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	const window = 24
 	s := m.text
@@ -66,8 +66,8 @@ func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	return false
 }
 
-// mayEndWord reports whether a listed word may end at i, also with an ending such as s or inside an identifier: "from"
-// matches, "fromage" does not.
+// mayEndWord reports whether a word can end at i, or continue with an ending such as s or a capital. So "from" matches,
+// and "fromage" does not.
 func mayEndWord(s []byte, i int) bool {
 	c := byteAt(s, i)
 	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")

@@ -1,7 +1,7 @@
 // Package shell reads shell command lines from agents, and never runs or expands a command.
 //
-// mvdan.cc/sh parses the text as Bash. Other text (PowerShell, a pasted prompt, a truncated command) is split at
-// operators, and Line.Parsed is false: a caller must then assume that the line may do anything.
+// mvdan.cc/sh parses the text as Bash. Text that is not Bash (PowerShell, a pasted prompt, a truncated command) is
+// split at operators, and Line.Parsed is false. In that case callers must assume that the line may do anything.
 package shell
 
 import (
@@ -13,21 +13,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxText is the maximum number of bytes that Parse reads. The parser recurses at each opening bracket, and Go cannot
-// recover from a stack overflow. The bound keeps the stack below a few megabytes.
+// maxText is the maximum number of bytes that Parse reads. It keeps the stack below a few megabytes: the parser
+// recurses at each opening bracket, and Go cannot recover from a stack overflow.
 const maxText = 4096
 
 // Characters before which unescape drops a backslash. Unlike Bash, unescape keeps a backslash before a letter, because
-// the backslash may separate names in a Windows path.
+// it may separate names in a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
 )
 
-// maxDepth is the maximum depth for the parser. Deeper text is split at operators.
+// maxDepth is the maximum result of depth for which the text is parsed. Deeper text is split at operators.
 const maxDepth = 64
 
-// maxNesting bounds how deep shells nest. bash -c "sh -c 'make'" nests two.
+// maxNesting bounds nested shells. In bash -c "sh -c 'make'" there are two.
 const maxNesting = 3
 
 // Line holds the commands in a command line.
@@ -41,10 +41,10 @@ type Line struct {
 // Command is one simple command.
 type Command struct {
 	Assigns        []string // NAME=value before the command, as written
-	EnvNames       []string // names in Assigns
+	EnvNames       []string // the names in Assigns
 	Words          []string // program and arguments, without quotes and with unexpanded variables
 	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	InSubstitution bool     // in a substitution, so the exit status is lost
+	InSubstitution bool     // in a substitution such as $(...), so the exit status is lost
 }
 
 // Parse returns the commands in a command line.
@@ -58,8 +58,8 @@ func Parse(text string) Line {
 	return splitUnparsed(text)
 }
 
-// depth returns an upper bound for the brackets and keywords that are open at the same time. The parser needs 10 µs for
-// each unclosed bracket or keyword.
+// depth returns an upper bound for the brackets and keywords that are open at the same time. The bound matters because
+// the parser needs 10 µs for each unclosed one.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -120,7 +120,8 @@ type reader struct {
 	operator string // before the next command
 }
 
-// read adds a statement's commands. The walk visits a command before the words, and the words before the redirections.
+// read adds a statement's commands. syntax.Preorder visits a command before the words in it, and the words before the
+// redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var operators map[*syntax.Stmt]string // before each statement
 	var from, to uint                     // byte offsets of the current substitution
@@ -203,7 +204,7 @@ func (r *reader) add(c Command) {
 	r.line.Commands = append(r.line.Commands, c)
 }
 
-// shellText parses TEXT if words call a shell with a command line, such as bash -lc TEXT.
+// shellText parses TEXT if words start a shell with a command line, such as bash -lc TEXT.
 func (r *reader) shellText(words []string) (line Line, ok bool) {
 	if r.nesting == 0 || len(words) < 3 || !slices.Contains([]string{"bash", "sh", "zsh", "dash", "ash", "ksh"}, path.Base(words[0])) ||
 		!strings.HasPrefix(words[1], "-") || !strings.HasSuffix(words[1], "c") {
@@ -309,7 +310,7 @@ func splitUnparsed(text string) Line {
 	return line
 }
 
-// Quote returns words as a Bash command line, quoted where necessary. A word with a NUL byte is not quoted.
+// Quote returns words as a Bash command line, quoted where necessary. It does not quote a word with a NUL byte.
 func Quote(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
