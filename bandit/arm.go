@@ -7,7 +7,7 @@ import (
 )
 
 // arm is the chooser's state for one trial.Arm (a lesson in one text and presentation). mu guards all fields except key
-// and next, and is a leaf lock. local and cached are pointers, because most arms need neither.
+// and next, and is a leaf lock. local and cached are pointers to save memory: most arms need neither.
 type arm struct {
 	key  trial.Arm
 	next *arm // guarded by Chooser.mu
@@ -91,7 +91,7 @@ func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCou
 	return s
 }
 
-// snapshot holds an arm's sums as of some moment, to find a change within a day.
+// snapshot holds an arm's sums at one moment, to find a change within a day.
 type snapshot struct {
 	day  int32 // newest bucket in the snapshot
 	sums [armFieldCount]int64

@@ -26,8 +26,8 @@ func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 	return c.posterior(k, (*arm).counted, false)
 }
 
-// posterior returns the belief from an arm's evidence, which the given function computes. withOpen also counts picks in
-// open sessions towards a planned trial.
+// posterior returns the belief from the evidence that readEvidence returns. With withOpen, picks in open sessions also
+// count towards a planned trial.
 func (c *Chooser) posterior(k Action, readEvidence evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {

@@ -11,15 +11,15 @@ import (
 )
 
 // drawTemperature scales the posterior's spread in the random draw that makes a lesson eligible. The full spread
-// (Thompson sampling) explores more than a session's few slots can pay for. Without a draw, a lesson with a slightly
-// negative start would never be tried.
+// (Thompson sampling) would fill too many of a session's few slots with uncertain lessons. Without a draw, a lesson
+// with a slightly negative mean would never be tried again.
 const drawTemperature = 0.25
 
 // rankingTemperature is the drawTemperature for the order among eligible lessons. If many lessons match, noise in the
 // order costs more than exploration gains.
 const rankingTemperature = 0.15
 
-// seasonedPicks is the number of picks that rule out bad luck at the start as the reason for a negative mean.
+// seasonedPicks is the number of picks from which bad luck at the start no longer explains a negative mean.
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
@@ -58,12 +58,12 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 	out := make([]candidate, 0, len(fresh))
 	var probe candidate
 	best := math.Inf(-1)
-	for _, k := range fresh {
-		if cfg.scoreEligible(b, session, &k) {
-			out = append(out, k)
-		} else if k.posterior.Benched {
-			if z := k.posterior.Mean + math.Sqrt(max(k.posterior.Var, 0))*trial.NormalQuantile(trial.Coin(cfg.Salt, trial.ForProbe, session, k.action.Slug)); z > best {
-				probe, best = k, z
+	for _, c := range fresh {
+		if cfg.scoreEligible(b, session, &c) {
+			out = append(out, c)
+		} else if c.posterior.Benched {
+			if z := c.posterior.Mean + math.Sqrt(max(c.posterior.Var, 0))*trial.NormalQuantile(trial.Coin(cfg.Salt, trial.ForProbe, session, c.action.Slug)); z > best {
+				probe, best = c, z
 			}
 		}
 	}
@@ -129,7 +129,7 @@ type candidate struct {
 	action      Action
 	posterior   Posterior
 	score       float64
-	isProbe     bool // benched, and picked in the share of sessions for probes
+	isProbe     bool // a benched lesson, picked in one of the sessions that try such lessons
 	modelUnseen bool // the evidence comes from other models only, and Config.Retest withholds the full share
 }
 
@@ -144,7 +144,7 @@ type Beliefs interface {
 	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters
 }
 
-// Posterior is the belief about an arm.
+// Posterior is the belief about an arm. Earn, Prove and All are settings (config.go).
 type Posterior struct {
 	Mean, Var   float64 // effect
 	MatchEffect float64 // change in expected reward given the match

@@ -14,8 +14,8 @@ import (
 // Chooser holds one tenant's counters and the Beliefs based on them.
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a few numbers, or to
-// replace clock or priors, so a request waits at most for a map insert or for one arm's six sums. No lock in package
-// trial is taken under Chooser.mu or arm.mu.
+// replace ageWeights or priors, so a request waits at most for a map insert or for one arm's six sums. No lock in
+// package trial is taken under Chooser.mu or arm.mu.
 type Chooser struct {
 	measured *trial.Counters
 

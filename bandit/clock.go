@@ -20,8 +20,8 @@ type ageWeights struct {
 	weights  []float64 // by age in days
 }
 
-// horizon is the age, in half-lives, beyond which evidence has no weight; the exact weight would be below a thousandth.
-// The weight table ends after weightTableDays days, because every tenant has one.
+// Evidence older than maxHalfLives half-lives has no weight; the exact weight would be below a thousandth. The weight
+// table covers only weightTableDays days, because every tenant has a table.
 const (
 	maxHalfLives    = 10
 	weightTableDays = 128

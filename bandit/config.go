@@ -27,7 +27,7 @@ type Config struct {
 	K         int       // maximum picks per decision; a session has at most 2K
 	Epsilon   float64   // withheld share of picks; the default is 0.20
 	Holdout   Holdout   // empty: Prove
-	Retest    bool      // withhold Epsilon in sessions on a model from which a lesson has no evidence
+	Retest    bool      // withhold Epsilon in sessions with a model on which a lesson has no evidence
 	Control   float64   // share of sessions without lessons; the default is 0.05
 	Objective Objective // empty: Uplift
 	Salt      string    // secret for the random decisions; equal on all replicas
@@ -44,7 +44,7 @@ const ProbeShare = 0.02
 // Fixed withholding probabilities.
 const (
 	minEpsilon   = 0.05 // after the verdict, when more data changes little
-	probeEpsilon = 0.50 // for a benched lesson: an even split gives the narrowest interval per pick
+	probeEpsilon = 0.50 // for a benched lesson: groups of equal size show the effect with the fewest picks
 )
 
 func (c Config) choosesByEffect() bool { return c.Objective == "" || c.Objective == Uplift }

@@ -27,15 +27,15 @@ func Decide(
 // recordPassReasons records why matching lessons were not picked. best holds the picks before fitRoom dropped any, and
 // chosen holds the picks that remain.
 func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
-	in := func(list []candidate, slug string) bool {
+	includes := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
 	}
 	for i := range fresh {
 		k := fresh[i]
 		pos := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == k.action.Arm })
 		switch {
-		case pos < 0 || in(chosen, k.action.Slug):
-		case in(best, k.action.Slug):
+		case pos < 0 || includes(chosen, k.action.Slug):
+		case includes(best, k.action.Slug):
 			a.Matched[pos].PassReason = trial.PassedRoom
 		case cfg.scoreEligible(b, session, &k):
 			a.Matched[pos].PassReason = trial.PassedSlots
@@ -82,12 +82,11 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 const startBase, baseWeight = 0.5, 10
 
 // matchDamping is the part of a match effect (how much harder or easier sessions with the match are) that enters a
-// session's expected reward. Several lessons often match in one session because of the same difficulty. With the full
-// effects, the difficulty would count several times, and the next sessions' residuals would overshoot. With late
-// rewards the oscillation grows until the chooser is no better than chance, even if only a tenth of all sessions are
-// open.
+// session's expected reward. Several lessons often match because of the same difficulty. With the full effects, the
+// difficulty would count several times, later residuals would overshoot, and the oscillation would grow until the
+// chooser is no better than chance.
 //
-// The report is unaffected, because an effect is unbiased for any centre that is fixed before the random decision.
+// The report is unaffected: an effect is unbiased for any centre fixed before the random decision.
 const matchDamping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.
@@ -114,8 +113,8 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		// The centre is frozen at the first match or the first loop. An injection may cause a later match, which would
 		// bias the comparison between treated and control.
 		a.Looped = len(fresh) == 0
-		del, _ := expectedEffects(a)
-		a.Centre = trial.Round(clip(a.Base+del, minCentre, maxCentre))
+		matchEffects, _ := expectedEffects(a)
+		a.Centre = trial.Round(clip(a.Base+matchEffects, minCentre, maxCentre))
 	}
 	return fresh, forced
 }
@@ -208,7 +207,7 @@ func (c Config) trialName(k *candidate) string {
 	return k.action.Trial
 }
 
-// NextEpsilon returns the probability of withholding an action's next picks, which is the price for more data.
+// NextEpsilon returns the probability of withholding an action's next picks.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&candidate{
 		action: k, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !k.Forced,

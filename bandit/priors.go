@@ -6,12 +6,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// RefitEvery is the number of rewards between two refits. One replica, holding a lock, publishes each Chooser.Refit
-// result.
+// RefitEvery is the number of rewards between two refits. One replica publishes the result for all.
 const RefitEvery = 250
 
-// Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 and the variance T02.
-// The match effect is normal with mean 0 and variance W2.
+// Priors is the belief about a lesson without evidence. The effect is normal with a mean near MeanEffect. The match
+// effect is normal with mean 0.
 type Priors struct {
 	Version        int64   `json:"version"`
 	MeanEffect     float64 `json:"mu0"`
@@ -37,7 +36,7 @@ const (
 	pseudoLessons    = 10    // lessons with the starting values that a refit adds to the tenant's lessons
 	minPriorMean     = 0.001 // smallest prior mean; a lesson with 0 or less would never be tried
 
-	confidenceSlope = 0.04 // shift in the prior mean by the declared confidence
+	confidenceSlope = 0.04 // change in the prior mean per unit of declared confidence
 )
 
 // DefaultPriors returns the priors for a tenant without history.
@@ -98,7 +97,7 @@ func (e evidence) nonNegative() evidence {
 type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
 // update returns a linear model's posterior: with a match, the expected residual is the match effect, plus the effect
-// if the lesson was injected. The noise variance is Sigma2.
+// if the lesson was injected. The noise variance is RewardVariance.
 func (p Priors) update(e evidence, priorMean float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.withheld+e.unpicked, e.withheldSum+e.unpickedSum

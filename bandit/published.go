@@ -24,8 +24,8 @@ const cautionMinAlone = 30
 // fixed number of standard errors, a lesson without effect would soon become a caution. It would stay one, because no
 // more sessions get the advice.
 //
-// The expectation by category contains how difficult the sessions are, and good lessons fire in hard sessions. It is
-// used only if no session matched without the lesson.
+// If no session matched without the lesson, the sums are relative to the expected rewards, which do not show how hard
+// the matching sessions are.
 func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
 	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse

@@ -24,21 +24,21 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 // baseline, and, for each matched or picked lesson, for the prediction without that lesson. All predictions were frozen
 // when the session's decisions were made.
 func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
-	del, inj := expectedEffects(a)
+	matchEffects, injectedEffects := expectedEffects(a)
 	if y > 0 && y < 1 {
 		d.Add("", fGraded, 0, 1)
 	}
 	if a.Decided {
-		res := y - a.Base - del - inj
+		res := y - a.Base - matchEffects - injectedEffects
 		d.Add("", fSquares, 0, res*res)
 	}
 	if a.Category != "" {
 		d.Add(cellScope(a), fCategoryCount, 0, 1)
-		d.Add(cellScope(a), fCategorySum, 0, y-del-inj)
+		d.Add(cellScope(a), fCategorySum, 0, y-matchEffects-injectedEffects)
 	}
 	for _, m := range a.Matched { // a match without a pick measures the match effect
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {
-			d.Add(string(m.Arm), fSumUnpicked, a.Day, y-a.Base-(del-m.MatchEffect)-inj)
+			d.Add(string(m.Arm), fSumUnpicked, a.Day, y-a.Base-(matchEffects-m.MatchEffect)-injectedEffects)
 		}
 	}
 	for i := range a.Picks {

@@ -9,32 +9,32 @@ import (
 // maxUnitMatches bounds the matches in a run with many sessions, because a contribution is linear in the matches.
 const maxUnitMatches = 512
 
-// DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). given
-// holds earlier picks for lessons that match again, and fresh holds the new picks. spent is how many picks this session
-// has: limits apply to each session alone, and do not depend on the random decisions.
+// DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents).
+// earlier holds the run's earlier picks for lessons that match again, and fresh holds the new picks. ownPicks is how
+// many picks this session has, because the limits are per session.
 //
 // A lesson that matched before without a pick stays without a pick. An earlier pick with a different lesson text is not
-// in given, because its arm does not measure the text to insert.
+// in earlier, because the arm does not measure the text to insert.
 func DecideShared(
-	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
-) (given, fresh []trial.Pick) {
+	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, ownPicks int,
+) (earlier, fresh []trial.Pick) {
 	startAssignment(a, cfg, b, unit)
-	slots := max(0, min(cfg.K, 2*cfg.K-spent))
-	given = earlierPicks(a, &cfg, actions, slots)
+	slots := max(0, min(cfg.K, 2*cfg.K-ownPicks))
+	earlier = earlierPicks(a, &cfg, actions, slots)
 	added, forced := recordMatches(a, b, newActions(a, actions))
 	if a.Control || len(added)+len(forced) == 0 {
-		return given, nil
+		return earlier, nil
 	}
-	// Each decision has its own turn, because only the picks in the first decision are compared with sessions without a
-	// lesson.
+	// Each decision gets a separate turn number, because only the first decision's picks are compared with sessions
+	// without a lesson.
 	turn := 1
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
-	best := choose(cfg, b, unit, added, slots-len(given))
+	best := choose(cfg, b, unit, added, slots-len(earlier))
 	chosen := cfg.fitRoom(slices.Clone(best))
 	recordPassReasons(a, cfg, b, unit, added, best, chosen)
-	return given, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
+	return earlier, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
 // newActions returns the actions that are new to the run. Beyond maxUnitMatches matches, only forced actions are
@@ -56,7 +56,7 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 
 // earlierPicks returns the actions' picks from an earlier session in the run. A returned pick uses a slot and room,
 // even if its lesson is withheld; a forced pick does not.
-func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
+func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (earlier []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		pos := slices.IndexFunc(actions, func(c Action) bool { return c.Arm == p.Arm })
@@ -64,7 +64,7 @@ func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int)
 			continue
 		}
 		if actions[pos].Forced {
-			given = append(given, *p)
+			earlier = append(earlier, *p)
 			continue
 		}
 		if slots == 0 || cfg.Room != 0 && actions[pos].Size > cfg.Room {
@@ -76,7 +76,7 @@ func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int)
 				cfg.Room = NoRoom
 			}
 		}
-		given = append(given, *p)
+		earlier = append(earlier, *p)
 	}
-	return given
+	return earlier
 }

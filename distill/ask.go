@@ -20,7 +20,7 @@ type question struct {
 	counted             bool // whether the first round has counted the session
 	session             *Session
 	marks               map[string]judgeMark // what each judge has read and counted in the session
-	storedMark, newMark judgeMark            // this judge's entry in marks, and the one to replace it
+	storedMark, newMark judgeMark            // this judge's entry in marks, and the new entry
 	done                chan struct{}
 	answer              Judgement
 	err                 error

@@ -262,15 +262,15 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 		}
 		m.display = strings.TrimPrefix(m.display, "line … ")
 	}
-	for _, end := range []string{"e.g", "i.e", ",", "("} { // the example after these was private
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // such an end introduced an example, omitted as private
 		m.display = strings.TrimRight(strings.TrimSuffix(m.display, end), " ")
 	}
 	return m, m.wordCount >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
 // withWording returns the case with the message and the trigger for the lesson. With orgWords, the organisation's words
-// are allowed. A long phrase in public words remains the trigger, because it also matches errors with other private
-// words.
+// are allowed. A phrase with at least longPhrase public words stays the trigger: it is specific enough, and also
+// matches when the private words in the error differ.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words

@@ -37,8 +37,8 @@ const (
 	maxCompared   = 500 // sessions per group; larger counts are scaled down
 )
 
-// isIneffective reports whether the advice did not help. It returns false if too few sessions did not follow the
-// advice.
+// isIneffective reports whether the advice did not help. It returns false while there are too few sessions to compare
+// with.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }

@@ -1,5 +1,5 @@
 // Package distill drafts lessons from past sessions. A judge, either the built-in rules or a model, reads each session.
-// The distiller merges duplicates and proposes drafts to the bank, which checks them.
+// The distiller merges duplicates and proposes drafts to the bank (the lessons' store), which checks them.
 //
 // Distiller.RunOnce (runner.go) walks over a tenant's sessions. For each session it stores a mark, which says what was
 // read and counted (mark.go). The rules parse a session into steps, which are tool calls with their results
@@ -7,7 +7,7 @@
 // is identified by the public words in the error message (message.go), words that belong to no user or organisation.
 // Cases become drafts (drafts.go), proposed to the bank (propose.go). A sighting is a session that supports a lesson.
 //
-// Contract: the distiller never runs while a request waits, and never activates a lesson. A proposal is quarantined
+// Contract: no request waits for the distiller, and the distiller never activates a lesson. A proposal is quarantined
 // until an operator approves it or, with distill.gate auto, a measured trial starts (gate.go).
 //
 // Hazard: a session contains names, secrets, and text that tries to give a model orders. The rules write fixed

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leadingSign begins a value's description after a symbol such as "#".
+// leadingSign begins the description of a value that must start with a symbol such as "#".
 const leadingSign = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.
@@ -59,7 +59,7 @@ func valueForm(failed, accepted any) string {
 	return textForm(a, b)
 }
 
-// textForm describes a form missing in the failed text.
+// textForm describes the form that the accepted text has and the failed text lacks.
 func textForm(failed, accepted string) string {
 	switch {
 	case strings.HasPrefix(accepted, "/") && !strings.HasPrefix(failed, "/") && strings.HasSuffix(accepted, strings.TrimLeft(failed, "./")) && len(failed) > 2:

@@ -101,9 +101,8 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words in the lesson's advice. Drafts with other advice do not count
-// as independent sessions. Otherwise one caller could write the advice, and a second caller's honest session would
-// start the trial.
+// repeatsAdvice reports whether the draft has most words of the lesson's title and advice. Without this condition, one
+// caller could write the advice, and a second caller's honest session with other advice would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).wordKeys
 	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).wordKeys

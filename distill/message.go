@@ -96,7 +96,7 @@ type messageScanner struct {
 	hasErrorName     bool
 	done             bool // a sentence ended; the rest may be arbitrary text
 
-	publicWords map[string]bool // publicWords words in addition to the vocabulary
+	publicWords map[string]bool // public in addition to the vocabulary
 	callWords   map[string]bool // words in the call, all private
 	scope       wordScope       // organisation words treated as public
 	persons     map[string]bool // words that name persons

@@ -10,9 +10,9 @@ import (
 	"precept/internal/sample"
 )
 
-// A tool's output dictates advice if several foreign words from one sentence occur close together in the output.
-// Foreign words are those that neither the agent nor the user used before. A single word does not count, because a long
-// file contains most words in the language.
+// A tool's output dictates advice if several foreign words from one sentence in the advice occur close together in the
+// output. Foreign words are those that neither the agent nor the user used before. A single word does not count,
+// because a long file contains most words in the language.
 
 const (
 	foreignWordWindow   = 24 // foreign words are counted within this many successive words

@@ -16,9 +16,9 @@ const (
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for more phrases that trigger a lesson. The question contains similar sentences from captured
-// sessions. Phrases that the lesson has already, common words, ids, paths and hosts are dropped from the answer. The
-// caller tests the phrases, and an operator accepts them.
+// AskPhrases asks a model for more phrases that trigger a lesson. sentences are near misses: sentences in captured
+// sessions that almost triggered the lesson. AskPhrases drops phrases that the lesson already has, common words, ids,
+// paths and hosts. The caller tests the phrases, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`

@@ -125,7 +125,7 @@ func isNameShaped(word string) bool {
 
 // personsIn returns words that name persons: given names, the words after them, and unknown capitalised words after
 // "ask" or "assigned to". With strict, it adds login names, words after "by", "of" and "password", and pairs of unknown
-// capitalised words. Only error messages are strict, because they can lose a doubtful word.
+// capitalised words. strict is for error messages, where omitting a doubtful word does no harm.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))

@@ -15,7 +15,7 @@ import (
 
 // riskReason returns why an operator must read the advice first, or "" if there is no reason. A reason is a URL, a
 // host, encoded text, or a verb for fetching, installing, deleting, publishing, changing permissions or turning a check
-// off. Negated verbs also count, because a list of verbs cannot show a negation.
+// off. Negated verbs also count, because a word list does not recognise a negation.
 func riskReason(advice string) string {
 	text := lesson.NormalizeLookalikes(advice)
 	if what := addressReason(text); what != "" {

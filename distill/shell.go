@@ -103,7 +103,7 @@ func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && containsOnly(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages in an install command, each after a blank. The result is "" if one package is private.
+// packages returns the packages in an install command, each after a space. The result is "" if one package is private.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {

@@ -14,7 +14,7 @@ type Summary struct {
 	Read           int            `json:"read"`      // sessions reached by the walk, except empty ones
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, not shown to the judge
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble (hasTrouble), not shown to the judge
 	Failed         int            `json:"failed"`               // sessions with an error
 	SetAside       int            `json:"set_aside,omitempty"`  // sessions not judged again until the content changes
 	Candidates     int            `json:"candidates"`           // lesson drafts

@@ -30,11 +30,11 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	if w.Distiller.o.Select.ClosedOnly && !r.Closed {
 		return nil
 	}
-	asked, again := w.reached[r.ID]
+	asked, reachedBefore := w.reached[r.ID]
 	if asked {
 		return nil
 	}
-	if !again {
+	if !reachedBefore {
 		w.summary.Read++
 		if w.Distiller.o.Progress != nil {
 			w.Distiller.o.Progress(1)
@@ -54,7 +54,7 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 		last.Hash, last.Tries = "", 0
 	}
 	digest := rowDigest(&r, &a)
-	q := &question{id: r.ID, counted: again, marks: old, storedMark: last, newMark: judgeMark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
+	q := &question{id: r.ID, counted: reachedBefore, marks: old, storedMark: last, newMark: judgeMark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
 	switch {
 	case last.Row == digest && !last.needsRetry():
 		w.countUnchanged(q)

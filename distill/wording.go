@@ -24,7 +24,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten cuts a text to about n bytes, at a word's end with an ellipsis if possible.
+// shorten cuts a text to about n bytes, if possible at a word boundary and with an ellipsis.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -132,7 +132,7 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// makeSlug returns a slug no longer than 72 bytes, cut at a word.
+// makeSlug returns a slug of at most 72 bytes, cut at a word boundary.
 func makeSlug(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))

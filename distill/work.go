@@ -29,7 +29,7 @@ type tenantDistiller struct {
 	opinionSums       opinionSums
 	support           map[string]support // support changed since the last write, by lesson slug
 	budget            Budget
-	skipFailed        bool                // leave failed sessions (judgeMark.hasFailed) to round two
+	skipFailed        bool                // leave failed sessions (judgeMark.hasFailed) to RunOnce's second round
 	reached           map[session.ID]bool // sessions reached so far; true if the judge was asked
 	judging           judging
 	capturedSessions  []capturedSession // captured sessions, for testing a model's triggers

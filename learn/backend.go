@@ -101,9 +101,9 @@ type Backend interface {
 
 // Fleet is a backend shared by several replicas.
 type Fleet interface {
-	// Positions returns, for each followed tenant, the positions of the newest counter change and of the newest
-	// feedback on an open session. Positions also returns every other tenant that has changed since the last call,
-	// without a position. The first call returns all positions.
+	// Positions returns each followed tenant's positions: the newest counter change, and the newest feedback on an open
+	// session. Each other tenant that has changed since the last call has an entry with empty positions. The first call
+	// returns all tenants' positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas (counter changes) missing in memory: other replicas' settlements between the previous
 	// Counters or Changes call and the last Positions call, and own settlements if the response was lost. ok is false

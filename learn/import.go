@@ -28,7 +28,7 @@ var errNotLearning = errors.New("learning.enabled is false, so no transcript is 
 type ImportCounts struct {
 	Exchanges  int `json:"exchanges"`
 	Samples    int `json:"samples"`
-	NewSamples int `json:"fresh"`     // new samples
+	NewSamples int `json:"fresh"`
 	OptedOut   int `json:"opted_out"` // exchanges excluded by an opt-out
 	Recorded   int `json:"recorded"`  // transcripts skipped because precept recorded the conversation live
 }

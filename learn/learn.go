@@ -62,6 +62,7 @@ type Learner struct {
 	rewardName  string
 }
 
+// tools are what all parts of a Learner share.
 type tools struct {
 	now           func() time.Time
 	guard         *guard.Guard
@@ -126,7 +127,7 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
-			l.shutDown(drained) //nolint:contextcheck // ctx has ended, so finish has its own timeout
+			l.shutDown(drained) //nolint:contextcheck // ctx has ended, so shutDown has its own timeout
 			return nil
 		case <-tick.C:
 			l.tools.guard.Run(label.StepCorrect, func() { l.closer.correctTouched(ctx) })

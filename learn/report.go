@@ -23,7 +23,7 @@ type ReportQuery struct {
 	Window        time.Duration // 0: all
 	Provisional   bool          // also count the rewards in open sessions
 	SkipOpenCount bool          // leave out Report.Open; counting needs a search
-	WhatIf        float64       // project a verdict's time with this share of withheld picks; 0: do not
+	WhatIf        float64       // also project the time to a verdict with this share of withheld picks; 0: do not
 	EffectHistory bool
 	Explain       string   // slug of the lesson to explain; "": none
 	Guardrails    []string // outcomes; an increase is shown next to the verdict
@@ -259,7 +259,7 @@ type configuredChooser struct {
 }
 
 func (c configuredChooser) Belief(l report.Lesson) report.Belief {
-	if l.Arm.IsRule() { // a person chose the section, so there is no belief
+	if l.Arm.IsRule() { // a rules file section, registered by a person; the chooser has no belief about it
 		return report.Belief{Epsilon: l.Share}
 	}
 	k := newAction(l)

@@ -51,7 +51,7 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 	return r, true
 }
 
-// reschedule rebuilds closings without the removed rewards.
+// reschedule rebuilds closingTimes without the removed rewards.
 func (o *provisionalSet) reschedule() {
 	o.closingTimes = o.closingTimes[:0]
 	for name, rewards := range o.byTenant {

@@ -18,7 +18,7 @@ const (
 	maxTenants     = 2000
 	minTenants     = 64               // idle tenants stay up to this count, for requests after a quiet night
 	tenantsAtStart = 256              // tenants read at a start; the rest are read at first use
-	idleTime       = 10 * time.Minute // a tenant leaves memory after this duration, or at most twice as long
+	idleTime       = 10 * time.Minute // an unused tenant leaves memory after this duration, or at most twice as long
 	loadBatchSize  = 200              // tenants read per loadAndEvict call
 	maxEvictChecks = 2 * maxTenants   // tenants checked per evict call
 )

@@ -24,7 +24,7 @@ const (
 const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details if_answered"
 
 // Parse parses one object or an array (bulk). In bulk, posts[i] and errs[i] belong to the i-th entry, and a bad entry
-// is refused alone. err is set for an unreadable body, and for a refused single post.
+// does not affect the others. err is set for an unreadable body, and for a refused single post.
 func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -129,8 +129,8 @@ func (p *Post) checkTarget() error {
 	return fmt.Errorf("%s are given; give exactly one", strings.Join(named, " and "))
 }
 
-// setScore sets type and score. Every type but score implies a score, and so does a quality label alone. A given score
-// on the other side of 0.5 is an error; a score that agrees is ignored.
+// setScore sets type and score. Every type except "score" implies a score, as does a quality label without a type. A
+// given score is then ignored, or an error if it is on the other side of 0.5.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -160,7 +160,7 @@ func (p *Post) ratingText(scored bool) string {
 	return "type " + p.Entry.Type
 }
 
-// fieldReader keeps the first error. A null value counts as an absent key.
+// fieldReader reads a post's keys and keeps the first error. A null value means an absent key.
 type fieldReader struct {
 	fields map[string]json.RawMessage
 	err    error

@@ -15,8 +15,8 @@ type SessionReward struct {
 }
 
 // Reward computes the reward from entries. The highest of the given tiers that has an entry decides; empty tiers mean
-// all tiers. Within a tier the reward is the mean over raters. Only each rater's latest entry counts, for each session
-// in a run or under a parent session.
+// all tiers. Within a tier the reward is the mean over raters. Only each rater's latest entry counts; in a run or under
+// a parent session, the latest for each session.
 func Reward(entries []Entry, tiers []int) SessionReward {
 	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {

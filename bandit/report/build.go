@@ -107,20 +107,20 @@ func (b *builder) row(l Lesson) Row {
 		PerWeek: s.RecentPerDay * 7,
 	}
 	r.setEffect(all)
-	p := b.in.Chooser.Belief(l)
-	// During a planned trial the counts cannot turn advice into a caution, so that the trial measures one presentation.
-	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
+	belief := b.in.Chooser.Belief(l)
+	// A planned trial measures one presentation, so the counts turn no advice into a caution during a trial.
+	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", belief.Better, belief.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
-	r.Posterior = p.Mean
-	r.PHelps = probabilityAbove(0, p)
+	r.Posterior = belief.Mean
+	r.PHelps = probabilityAbove(0, belief)
 	r.setLOODelta(s, b.global)
 	r.setCosts(s)
 	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost
 	b.setTrial(&r, l)
 	r.AfterTrial = r.afterTrial()
-	r.Verdict = b.verdict(&r, s, p)
+	r.Verdict = b.verdict(&r, s, belief)
 	r.Advice = r.NextAction()
-	b.setNeeds(&r, s, all, p, r.picksToEvaluation(l))
+	b.setNeeds(&r, s, all, belief, r.picksToEvaluation(l))
 	r.Note = r.note(s)
 	b.setExpectation(&r, s)
 	if r.Verdict == Invalid {
@@ -133,7 +133,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Outcomes = b.rowOutcomes(&r, l.Arm)
 	r.Guardrail = r.guardrailFindings(b.in.Guardrails)
 	r.Models = r.splitModels(b.in.Counters.Models(l.Arm))
-	r.RetireReason = b.retireReason(&r, l, p)
+	r.RetireReason = b.retireReason(&r, l, belief)
 	if b.in.Explain == l.Slug {
 		b.setExplanation(&r, s)
 	}
@@ -160,7 +160,7 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// tokensPerInjection returns the mean tokens per injection. Before the first injection, it returns the lesson's size.
+// tokensPerInjection returns the mean tokens per injection. Before the first injection, it returns lessonTokens.
 func tokensPerInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {

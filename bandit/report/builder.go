@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// builder computes the rows of one report. A bar is a threshold for p-values after the correction for multiple tests.
+// builder computes the rows of one report. A bar is a threshold for p-values (for alarmBar: e-values), corrected for
+// multiple tests.
 type builder struct {
 	in       Input
 	global   trial.Stats
@@ -16,7 +17,7 @@ type builder struct {
 	claimBar float64 // largest p-value for the verdict "helps" or "harms" without a proof
 	sigma2   float64 // reward variance around the chooser's model
 
-	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed
+	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row had the verdict
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds for findings on each outcome
@@ -91,10 +92,11 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// armSums returns the sums over the rewarded picks. N, Z and ZZ cover only randomly assigned picks.
+// armSums returns the sums over an arm's rewarded picks. The first three cover only randomly assigned picks.
 func armSums(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
-// TextKey returns SLUG@HASH, an arm's name without the presentation. Judges' opinions are stored under this name.
+// TextKey returns SLUG@HASH, an arm's name without the presentation. Judges (models that rate sessions) give one
+// opinion for all presentations, stored under this name.
 func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
 const trialRunning = "running"

@@ -4,8 +4,9 @@
 //   - A pick is a lesson chosen for a session, then injected, or withheld with probability epsilon.
 //   - A pick's z is its term in the effect; a centre is a reward expected before the random assignment.
 //   - A claim is the verdict "helps" or "harms".
-//   - Reporting means which sessions have a reward, and from which tier.
-//   - SRM, the check for a sample-ratio mismatch, finds a faulty random assignment.
+//   - Reporting means which sessions have a reward, and from which tier (kind of source).
+//   - An e-value is evidence against a hypothesis. If the hypothesis is true, the mean is at most 1, whenever it is
+//     read.
 //   - An outcome is a quantity observed in the traffic, such as the number of failed calls.
 //   - A look is a planned trial's single evaluation.
 //

@@ -10,9 +10,9 @@ import (
 
 // setNeeds sets how many further picks the row needs for a verdict: at the current probability of withholding, and at
 // the probability Input.WhatIf. untilEvaluation is the number of picks left in a planned trial, or 0.
-func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
+func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, belief Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
-	r.Epsilon, r.Variance = p.Epsilon, sigma2
+	r.Epsilon, r.Variance = belief.Epsilon, sigma2
 	if r.Epsilon > 0 && r.Epsilon < 1 {
 		b.setNeedsPicks(r, all, untilEvaluation)
 	}
@@ -43,7 +43,7 @@ func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	}
 }
 
-// isUndecided reports whether the verdict is not based on withheld sessions, so that more picks could change it.
+// isUndecided reports whether the row has no verdict from withheld sessions yet: only a prediction, or none.
 func isUndecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
@@ -54,7 +54,7 @@ func isUndecided(v Verdict) bool {
 }
 
 // remainingPicks returns how many further picks lead to the verdict "helps", "harms" or "no material effect" if the
-// effect stays as it is. For a row without an effect, it returns how many picks lead to one.
+// effect stays as it is. For a row without an effect, it returns how many picks lead to an effect.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
 		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.MaterialEffect, b.nextClaimBar)

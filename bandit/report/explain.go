@@ -37,8 +37,8 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns bar for a row with p at or below bar. For another row, it returns the p-value that would make that
-// row one more discovery.
+// requiredP returns the p-value that a row with p-value p needs: bar if the row already passes, and otherwise next, the
+// bar with one more passing row.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -46,7 +46,7 @@ func requiredP(p, bar, next float64) float64 {
 	return next
 }
 
-const explainIndent = 12 // columns before the text: two spaces and a label such as interval
+const explainIndent = 12 // columns before the text: two spaces and a label such as "interval"
 
 // Explain writes how a lesson's rows are derived, about ten lines each, wrapped at the given number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {

@@ -10,37 +10,36 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is what a planned trial aims for: a number of rewarded picks (Picks), or enough picks to find an effect of
-// DetectableEffect with probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5. In a trial on an
-// outcome, Picks counts all closed picks; for turns, tokens and seconds, DetectableEffect is a relative change.
+// Goal is what a planned trial aims for: a number of picks, or enough picks to find an effect of DetectableEffect with
+// probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5.
 type Goal struct {
-	Picks            int64
-	DetectableEffect float64
+	Picks            int64   // rewarded picks; in a trial on an outcome: picks in closed sessions
+	DetectableEffect float64 // for the outcomes turns, tokens and seconds: a relative change
 	Power            float64
-	Epsilon          float64
-	Outcome          string // empty: the reward
+	Epsilon          float64 // withheld share
+	Outcome          string  // empty: the reward
 }
 
 // Forecast is what a planned trial costs, computed before the start.
 type Forecast struct {
 	Slug             string        `json:"slug"`
 	Outcome          string        `json:"outcome,omitempty"` // empty: the reward
-	Picks            int64         `json:"picks"`             // rewarded picks; in a trial on an outcome: closed picks
+	Picks            int64         `json:"picks"`             // rewarded picks; in a trial on an outcome: picks in closed sessions
 	Epsilon          float64       `json:"epsilon"`
-	DetectableEffect float64       `json:"detect"` // effect that the trial finds with this power
+	DetectableEffect float64       `json:"detect"` // effect that the trial finds with probability power
 	Power            float64       `json:"power"`
-	Level            float64       `json:"level"`      // level of the test, corrected for the other planned trials
+	Level            float64       `json:"level"`      // significance level, corrected for the other planned trials
 	PlannedTrials    int           `json:"looks"`      // planned trials, including this one
 	Variance         float64       `json:"variance"`   // reward variance around the session's expected reward
 	Width            float64       `json:"half_width"` // half-width of the planned evaluation's 95% interval
-	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval valid at any time, after the same number of picks
+	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
 	Sessions         int64         `json:"sessions"`   // sessions with a pick, rewarded or not
 	PerWeek          float64       `json:"picks_per_week"`
 	Days             *float64      `json:"days"`         // at the current rate; null: no picks
 	Withheld         float64       `json:"withheld"`     // sessions with the lesson withheld
 	Reward           float64       `json:"reward"`       // cost of withholding in reward units, by the chooser's belief
 	ExtraCost        float64       `json:"reward_extra"` // part of the cost that the trial adds
-	BelievedEffect   float64       `json:"believed"`     // effect that the cost assumes
+	BelievedEffect   float64       `json:"believed"`     // the chooser's estimate of the effect
 	Tokens           int64         `json:"tokens"`       // injected tokens
 	Running          *PlannedTrial `json:"running,omitempty"`
 }
@@ -82,7 +81,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
-	// Level is the Benjamini-Hochberg level if all other planned trials stay unchanged.
+	// This is the Benjamini-Hochberg level if no other planned trial changes.
 	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
 		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, DetectableEffect: g.DetectableEffect, Power: g.Power,

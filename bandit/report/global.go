@@ -8,8 +8,8 @@ import (
 )
 
 // allReportingLogE returns the log e-value against "lessons do not change which sessions have a reward". Control
-// sessions are few, so the check also compares sessions with an injected first pick and sessions with every first pick
-// withheld.
+// sessions are few, so the check also compares the sessions with an injected first pick with the sessions in which all
+// first picks were withheld.
 func allReportingLogE(g trial.Stats) float64 {
 	return combineLogE(reportingLogE(g.Strata), multipliedReportingLogE(validStrata(g.All.AnyInjected)))
 }

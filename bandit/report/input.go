@@ -58,11 +58,11 @@ type Lesson struct {
 	Superseded  bool
 }
 
-// Chooser chooses the lessons. The report shows the chooser's beliefs in separate fields and verdicts.
+// Chooser returns the chooser's beliefs, which the report shows in separate fields and verdicts.
 type Chooser interface {
 	Belief(l Lesson) Belief                 // belief about the arm, today
 	BelievedAt(l Lesson, day int32) float64 // expected effect from sessions started before a day
-	Sigma2() float64                        // reward variance around the model, where forecasts start
+	Sigma2() float64                        // reward variance around the model, for forecasts before any measurement
 }
 
 // Belief is the chooser's belief about an arm.
@@ -82,9 +82,9 @@ func (noChooser) BelievedAt(Lesson, int32) float64 { return 0 }
 // Sigma2 returns a binary reward's variance, used in forecasts before any measurement.
 func (noChooser) Sigma2() float64 { return 0.24 }
 
-func probabilityAbove(x float64, p Belief) float64 {
-	if !(p.Var > 0) {
+func probabilityAbove(x float64, belief Belief) float64 {
+	if !(belief.Var > 0) {
 		return 0.5
 	}
-	return 0.5 * math.Erfc((x-p.Mean)/math.Sqrt(2*p.Var))
+	return 0.5 * math.Erfc((x-belief.Mean)/math.Sqrt(2*belief.Var))
 }

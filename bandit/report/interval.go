@@ -52,7 +52,7 @@ func picksForWidth(target, variance float64) float64 {
 }
 
 // picksAtVerdict returns the number of picks at which an unchanged effect gets a p-value of at most level, or an
-// interval from -material to material. A level of 0 means trial.Alpha.
+// interval within material of 0. A level of 0 means trial.Alpha.
 func picksAtVerdict(effect, variance, material, level float64) float64 {
 	if level <= 0 {
 		level = trial.Alpha
@@ -64,8 +64,8 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy the
-// condition, too.
+// leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy it,
+// too.
 func leastPicks(isEnough func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !isEnough(hi) {

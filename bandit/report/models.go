@@ -22,7 +22,7 @@ type ModelEffect struct {
 	NInjected int64    `json:"n_injected"` // rewarded picks
 	NWithheld int64    `json:"n_withheld"` // rewarded picks
 	Effect    *float64 `json:"effect"`     // null below 50 rewarded picks, 5 in each arm
-	Lo        *float64 `json:"lo"`         // 95%, for one reading, widened for the number of models
+	Lo        *float64 `json:"lo"`         // 95% interval for one reading, widened for the number of models
 	Hi        *float64 `json:"hi"`
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the lesson's effect
 }

@@ -8,9 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// explainedShare returns how much of the variance of z the centres remove. A centre is a session's reward as expected
-// before the random assignment. The comparison is one constant centre for each stratum (the sessions with one
-// probability of withholding).
+// explainedShare returns the share of z's variance that the centres (rewards expected before the random assignment)
+// remove, compared with one constant centre per stratum (the sessions with one probability of withholding).
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
@@ -51,11 +50,11 @@ func savedPicks(share *float64, n float64) int64 {
 type AllSessions struct {
 	Sessions  int64    `json:"sessions"` // closed picks
 	Rewarded  int64    `json:"rewarded"` // closed picks with a reward
-	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
+	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and if off is set
 	Lo        *float64 `json:"lo"`       // 95%, valid at any time
 	Hi        *float64 `json:"hi"`
 	Gain      float64  `json:"gain"`          // share of the effect's variance saved by the estimate
-	OffReason string   `json:"off,omitempty"` // why the estimate is off
+	OffReason string   `json:"off,omitempty"` // why there is no estimate
 }
 
 // maxDissimilarity is the largest difference between rewarded and other sessions, in standard errors, for an estimate

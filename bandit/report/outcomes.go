@@ -10,11 +10,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// Finding is the conclusion about one of a lesson's outcomes. No finding contains "helps": that word is for the reward.
+// Finding is the conclusion about one of a lesson's outcomes. No finding contains "helps", which is a verdict on the
+// reward.
 type Finding string
 
-// The findings. A finding with the prefix "proven: " survives the correction over all lessons and outcomes, on exact
-// e-values.
+// The findings. The e-value for a finding with the prefix "proven: " passes the correction for all lessons and
+// outcomes.
 const (
 	Prevents          Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
 	FewerErrors       Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
@@ -43,8 +44,7 @@ func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenPrefi
 
 const provenPrefix = "proven: "
 
-// Outcome measures one of a row's outcomes: a quantity observed in the session after the pick, compared with and
-// without the lesson, under the same random assignment as for the reward.
+// Outcome compares one quantity, observed in the session after the pick, with and without the lesson.
 type Outcome struct {
 	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
 	NInjected    int64    `json:"n_injected"` // closed picks with random assignment, rewarded or not
@@ -58,7 +58,7 @@ type Outcome struct {
 	Verdict      Finding  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
 	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
-	EMore        float64  `json:"e_more"`      // for a rise
+	EMore        float64  `json:"e_more"`      // current e-value for a rise, capped at 1e12
 	P            *float64 `json:"p"`           // level at which the interval would exclude 0
 	Variance     float64  `json:"variance"`    // variance of the value around the centre, to plan a trial
 }
@@ -140,14 +140,14 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	return bars
 }
 
-// weights returns, as logarithms, the weights for a test for lower recurrence and for any other test. falls is the
-// number of tests for lower recurrence. The mean weight over all tests is 1.
-func weights(falls, tests int) (recurrence, others float64) {
-	if falls == 0 {
+// weights returns the logarithms of two weights: for each test for lower recurrence, and for each other test. The mean
+// weight over all tests is 1.
+func weights(recurrenceTests, tests int) (recurrence, others float64) {
+	if recurrenceTests == 0 {
 		return 0, 0
 	}
-	recurrence = recurrenceShare * float64(tests) / float64(falls)
-	others = (1 - recurrenceShare) * float64(tests) / float64(tests-falls)
+	recurrence = recurrenceShare * float64(tests) / float64(recurrenceTests)
+	others = (1 - recurrenceShare) * float64(tests) / float64(tests-recurrenceTests)
 	return math.Log(recurrence), math.Log(others)
 }
 
@@ -203,8 +203,8 @@ func (b *builder) outcomeFinding(r *Row, o trial.Outcome, s *trial.OutcomeStats)
 	if !all.hasEnoughPicks() {
 		return NotProven
 	}
-	for _, l := range slices.Backward(r.PlannedTrials) {
-		if f := Finding(l.Verdict); l.Outcome == o.String() && f.Proven() {
+	for _, planned := range slices.Backward(r.PlannedTrials) {
+		if f := Finding(planned.Verdict); planned.Outcome == o.String() && f.Proven() {
 			return f
 		}
 	}
@@ -287,7 +287,7 @@ func outcomeMean(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardrailFindings returns the findings that an outcome listed in report.guardrails rises with the lesson, joined by
+// guardrailFindings returns the findings on the outcomes in report.guardrails that rise with the lesson, joined by
 // commas.
 func (r *Row) guardrailFindings(guardrails []string) string {
 	var out []string

@@ -12,9 +12,9 @@ import (
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	withEntries := map[[2]string]bool{}
-	for _, l := range b.in.Counters.Evaluations() {
-		withEntries[[2]string{string(l.Arm), l.Trial}] = true
-		all = append(all, newPlannedTrial(l))
+	for _, e := range b.in.Counters.Evaluations() {
+		withEntries[[2]string{string(e.Arm), e.Trial}] = true
+		all = append(all, newPlannedTrial(e))
 	}
 	for _, l := range rows {
 		if l.Trial == "" || withEntries[[2]string{string(l.Arm), l.Trial}] {
@@ -45,25 +45,25 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 	return out, sum
 }
 
-func newPlannedTrial(l trial.Evaluation) PlannedTrial {
+func newPlannedTrial(ev trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
-		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Evaluated: l.Evaluated,
-		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
+		Began: time.Unix(ev.Began, 0).UTC(), Outcome: ev.Outcome, Planned: ev.Planned, Rewarded: ev.Rewarded, Evaluated: ev.Evaluated,
+		NInjected: ev.Injected, NWithheld: ev.Withheld, arm: ev.Arm, name: ev.Trial,
 	}
-	if l.Rewarded > 0 {
-		out.Last = time.Unix(l.At, 0).UTC()
+	if ev.Rewarded > 0 {
+		out.Last = time.Unix(ev.At, 0).UTC()
 	}
-	s := sums{float64(l.Injected + l.Withheld), l.Z, l.ZZ, float64(l.Injected), float64(l.Withheld)}
+	s := sums{float64(ev.Injected + ev.Withheld), ev.Z, ev.ZZ, float64(ev.Injected), float64(ev.Withheld)}
 	if !s.hasEnoughPicks() {
 		return out
 	}
 	e, v := s.effect(), s.variance()
 	h := trial.PlannedHalfWidth(s.count, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
-	if o, ok := l.TestedOutcome(); ok {
+	if o, ok := ev.TestedOutcome(); ok {
 		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
-	if l.Evaluated {
+	if ev.Evaluated {
 		out.P = new(trial.PlannedP(e, s.count, v))
 	}
 	return out
@@ -104,7 +104,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToEvaluation returns the number of picks until the evaluation, or 0 if no planned trial is running.
+// picksToEvaluation returns the picks left until the evaluation, or 0 if no planned trial is running.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != trialRunning {
@@ -128,9 +128,9 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 
 // trialVerdict returns the verdict from the latest evaluated trial on the reward.
 func (r *Row) trialVerdict() Verdict {
-	for _, l := range slices.Backward(r.PlannedTrials) {
-		if l.Evaluated && l.Outcome == "" {
-			return l.Verdict
+	for _, planned := range slices.Backward(r.PlannedTrials) {
+		if planned.Evaluated && planned.Outcome == "" {
+			return planned.Verdict
 		}
 	}
 	return ""

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minAlarmLevel is the alarm threshold for e-values in a report with few checks. A sound random assignment ever
-	// reaches it with probability at most one in a thousand (Ville's inequality).
+	// minAlarmLevel is the alarm threshold for e-values in a report with few checks. With a sound random assignment, an
+	// e-value ever reaches it with probability at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
 	// alarmRate is the probability that a sound experiment has any false alarm, over all lessons and checks.
 	alarmRate = 0.05
@@ -21,9 +21,9 @@ const (
 	betaConcentration = 100
 )
 
-// shareLogE returns the log e-value for k in n sessions, against the hypothesis that each session belongs to the k with
-// probability p. The alternatives are a Beta mixture around p (Lindon and Malek, Anytime-valid inference for
-// multinomial count data, 2022).
+// shareLogE returns the log e-value against "each of the n sessions had probability p to be one of the k". The
+// alternatives are a Beta mixture around p (Lindon and Malek, Anytime-valid inference for multinomial count data,
+// 2022).
 func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
@@ -99,8 +99,8 @@ func reportingLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// lateLogE returns the log e-value against "the lesson does not change which closed sessions get a reward later".
-// Sessions with a late reward only grow in number, so the e-value is valid at any time.
+// lateLogE returns the log e-value against "the lesson does not change which closed sessions get a reward later". A
+// session with a late reward stays counted, so the e-value is valid at any time.
 func lateLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -149,8 +149,8 @@ func alarmLevel(logEs []float64) float64 {
 	m := float64(max(len(es), 1))
 	needed := m / alarmRate
 	for k, l := range es {
-		if at := m / (alarmRate * float64(k+1)); l >= math.Log(at) {
-			needed = at
+		if threshold := m / (alarmRate * float64(k+1)); l >= math.Log(threshold) {
+			needed = threshold
 		}
 	}
 	return math.Max(minAlarmLevel, needed)

@@ -192,7 +192,7 @@ type Row struct {
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
 	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
 	Rewarded       int64          `json:"told"`         // n_injected plus n_withheld
-	Late           int64          `json:"late_rewards"` // sessions in told without a reward at close that got one later
+	Late           int64          `json:"late_rewards"` // sessions in told that had no reward at close
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison
@@ -279,8 +279,8 @@ type Explanation struct {
 	Score            *float64     `json:"z_score"`         // effect / error
 	HalfWidth        *float64     `json:"half"`            // half-width of the interval valid at any time
 	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of an interval for one evaluation planned beforehand
-	P                *float64     `json:"p"`               // level at which this interval would exclude 0
-	Smallest         float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
+	P                *float64     `json:"p"`               // level at which the interval valid at any time would exclude 0
+	Smallest         float64      `json:"p_smallest"`      // smallest p so far, since each arm had enough rewarded picks for the verdict helps or harms; 1: none
 	ProofBar         float64      `json:"proof_bar"`       // p at which the row is certain to be proven
 	ClaimBar         float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
 	Difference       *float64     `json:"mean_difference"` // difference between the plain means: injected minus withheld
@@ -307,9 +307,8 @@ type Opinions struct {
 	Contradicted int64 `json:"contradicted"`
 }
 
-// PlannedTrials describes all planned trials, and the correction for multiple tests. Each planned trial is a separate
-// test, so the level applies to the whole list: at most one in twenty rows with a verdict "proven in trial" may be
-// wrong.
+// PlannedTrials describes all planned trials, and the correction for multiple tests. The level is for all planned
+// trials together: at most one in twenty rows with the verdict "proven in trial" may be wrong.
 type PlannedTrials struct {
 	Planned   int     `json:"planned"` // trials with a number of picks set beforehand, including running and abandoned ones
 	Evaluated int     `json:"taken"`   // evaluated trials
@@ -318,13 +317,13 @@ type PlannedTrials struct {
 	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
-// PlannedTrial is one of a row's planned trials. An evaluated trial uses the Planned rewarded picks in the earliest
-// sessions, and does not change. Before the evaluation the numbers cover the picks so far and support no conclusion.
+// PlannedTrial is one of a row's planned trials. The evaluation uses the planned number of picks, in the earliest
+// sessions, and is final. Before the evaluation the numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Outcome   string    `json:"outcome,omitempty"` // measured outcome; empty: the reward
-	Planned   int64     `json:"planned"`           // rewarded picks; in a trial on an outcome: closed picks
-	Rewarded  int64     `json:"told"`              // rewarded picks in closed sessions so far
+	Planned   int64     `json:"planned"`           // planned number of rewarded picks; in a trial on an outcome: of picks in closed sessions
+	Rewarded  int64     `json:"told"`              // such picks so far
 	Evaluated bool      `json:"taken"`             // the evaluation is final
 	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`        // picks in the sums

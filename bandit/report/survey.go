@@ -29,7 +29,7 @@ type LessonSession struct {
 	Began   time.Time
 }
 
-// Rewards is the reward distribution over the sessions with a lesson's pick, in tenths.
+// Rewards counts the sessions with a lesson's pick by reward, in steps of 0.1.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // A survey groups the sessions by one of these dimensions.
@@ -171,8 +171,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	return cells, shown
 }
 
-// shrink moves one lesson's effects towards the mean over the cells in list (indices into cells). The fewer differences
-// between the cells exceed chance, the closer the effects move.
+// shrink moves one lesson's effects, in the cells at cellIndices, towards their mean. The less the cells differ beyond
+// chance, the further the effects move.
 func shrink(cells []Cell, variances []float64, cellIndices []int) {
 	effects, ownVariances := make([]float64, len(cellIndices)), make([]float64, len(cellIndices))
 	for i, cell := range cellIndices {

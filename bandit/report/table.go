@@ -78,8 +78,8 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	return shown, unmatched
 }
 
-// unmatchedNames names lessons without a match. A lesson that also matches similar texts has a second row, but is named
-// once.
+// unmatchedNames prints the names of the lessons without a match. A lesson that also matches similar texts has two
+// rows, but is named once.
 func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 	inOpen := map[string]bool{}
 	for i := range rows {
@@ -229,7 +229,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), shortCount(with)+"/"+shortCount(without))
 }
 
-// shortCount uses at most four characters.
+// shortCount formats n in at most four characters.
 func shortCount(n int64) string {
 	switch {
 	case n < 10_000:

@@ -12,21 +12,21 @@ import (
 // posterior standard deviations.
 const likelyDeviations = 2.5
 
-func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
+func (b *builder) verdict(r *Row, s trial.Stats, belief Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK {
 		return Invalid
 	}
-	if r.Effect != nil { // without an effect, the row has no number that shows the size of a proven effect
+	if r.Effect != nil { // with too few picks for an effect, the row has no proven verdict either
 		if v := b.holdoutVerdict(r, s); v != Unproven {
 			return v
 		}
 	}
-	switch z := p.Mean / math.Sqrt(math.Max(p.Var, 1e-12)); {
+	switch z := belief.Mean / math.Sqrt(math.Max(belief.Var, 1e-12)); {
 	case z > likelyDeviations:
 		return LikelyHelps
 	case z < -likelyDeviations:
 		return LikelyHarms
-	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the loop warning is always picked
+	case belief.Benched && r.Slug != trial.LoopArm.Slug(): // the loop warning is always picked
 		return Benched
 	}
 	return Unproven
@@ -108,8 +108,9 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution reports whether a lesson is presented as a caution. Raw failure and success counts would turn a third of the
-// helpful lessons into cautions, because good lessons fire in hard sessions.
+// Caution reports whether a lesson is presented as a caution. better and worse are the Belief fields, relative to the
+// expected reward: raw success and failure counts would turn a third of the helpful lessons into cautions, because good
+// lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
@@ -180,7 +181,7 @@ const (
 )
 
 // retireReason returns why retiring a lesson is proposed, or "". Low traffic alone is not a reason.
-func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
+func (b *builder) retireReason(r *Row, l Lesson, belief Belief) string {
 	switch {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
 		return ""
@@ -194,9 +195,9 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:
 		return "the effect is below 1 point at best"
-	case r.Rewarded >= retirePicks && p.Benched && b.benchedSince(l):
+	case r.Rewarded >= retirePicks && belief.Benched && b.benchedSince(l):
 		return "benched for 60 days"
-	case r.Rewarded > 0 && probabilityAbove(retireUseful, p) < retireChance:
+	case r.Rewarded > 0 && probabilityAbove(retireUseful, belief) < retireChance:
 		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
 	}
 	return ""

@@ -33,7 +33,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// wrap breaks a text at blanks. A longer word gets a separate line.
+// wrap breaks a text at spaces. A word longer than columns gets a separate line.
 func wrap(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -49,11 +49,11 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the number of picks per week behind r.Weeks, which must not be nil.
+// assumedRate returns the picks per week from which r.Weeks was computed. r.Weeks must not be nil.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// Points converts an effect on the reward to points. The result lies between -100 and 100, although an interval from
-// few sessions can exceed this range.
+// Points converts an effect on the reward to points. It limits the result to -100 to 100, because an interval from few
+// sessions can exceed every possible effect.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
 // SignedPoints formats an effect on the reward in points, with the sign.

@@ -20,8 +20,8 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
-// RulePrefix begins the arm for a section in a rules file: "rule:FILE#section@hash". Injected is true for a kept
-// section, and false for a section that was cut out.
+// RulePrefix begins the arm for a section in a rules file: "rule:FILE#section@hash". In a section's pick, Injected
+// means that the section was kept, not cut out.
 const RulePrefix = "rule:"
 
 // IsRule reports whether the arm is a section in a rules file.
@@ -42,7 +42,7 @@ func (a Arm) LikenessArm() Arm {
 	return Arm(LikenessSlug(slug)) + a[len(slug):]
 }
 
-// Match is a lesson that matched in a session. A match is never changed in a later turn.
+// Match is a lesson that matched in a session. Later turns do not change a match.
 type Match struct {
 	Arm         Arm        `json:"arm"`
 	MatchEffect float64    `json:"del"`           // change in expected reward given the match
@@ -72,7 +72,7 @@ type Pick struct {
 	Turn        int         `json:"turn"`
 	Trial       string      `json:"tr,omitempty"` // name of the planned trial, empty for none
 	Propensity  float64     `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
-	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the flip
+	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the random decision
 }
 
 // Assignment holds a session's random decisions and expected rewards, which never change after the decision. What a
@@ -80,7 +80,7 @@ type Pick struct {
 // Day before the first Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
-	ControlP         float64        `json:"g"`
+	ControlP         float64        `json:"g"` // probability of Control
 	Category         string         `json:"cat"`
 	Model            string         `json:"model,omitempty"` // model in the first request; bounded at close (Counters.CountedModelName)
 	Tools            int            `json:"tools,omitempty"` // tools in the first request
@@ -167,8 +167,8 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 // count, because a lesson may have caused it.
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
-// InComparison reports whether the session is compared: treated against control. A session with a measured section in a
-// rules file is not, because control sessions keep every section.
+// InComparison reports whether the session is in the comparison between treated and control sessions. A session with a
+// measured section in a rules file is not: the section may have been cut, and control sessions keep every section.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
 // Merge joins two copies that diverged on two replicas. The random decisions in both copies agree, and a decision in

@@ -13,13 +13,13 @@ type Purpose string
 const (
 	ForControl Purpose = "control" // no lessons for the session
 	ForHoldout Purpose = "holdout" // a pick is withheld
-	ForDraw    Purpose = "draw"    // draw by the chooser
+	ForDraw    Purpose = "draw"    // random draw by the chooser, for Thompson sampling
 	ForProbe   Purpose = "probe"   // a benched lesson (with expected harm) is tried again
 	ForRule    Purpose = "rule"    // a rules file section is cut
 )
 
-// Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug). It is identical
-// on every replica and after every restart.
+// Coin returns a uniform number in [0,1): the top 53 bits of the SHA-256 of salt, purpose, session and slug, joined by
+// zero bytes. The number is identical on every replica and after every restart.
 //
 // Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but the coins for two lessons correlate by up
 // to 1, because the inputs differ only in a few bytes.

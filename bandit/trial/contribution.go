@@ -16,8 +16,9 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	}
 }
 
-// ClosingDeltas returns the deltas that a session adds when it closes, with or without a reward. The withheld share,
-// which reveals a faulty assignment, must not depend on rewards. An excluded session adds only its reason.
+// ClosingDeltas returns the deltas that a session adds when it closes, with or without a reward. The withheld share is
+// counted here, because the check on the random assignment must not depend on rewards. An excluded session adds only
+// its reason.
 func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
 		return a.exclusionDeltas()
@@ -159,7 +160,7 @@ func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	return injected, Round(noneProbability)
 }
 
-// addPick adds the rewards with and without the lesson, and the randomised comparison.
+// addPick adds a pick's deltas for the reward y.
 func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	arm, r := string(p.Arm), y-p.Offset
 	if p.Injected {

@@ -7,6 +7,6 @@
 //   - eps is the probability of withholding a pick. A stratum holds the sessions with one eps.
 //   - y is a session's reward, a centre is a reward expected before the coin, and z is a session's term in the effect.
 //
-// An Assignment is frozen: changing a field, flipping a coin again, or filling a withheld slot raises no error, and
-// measures a different quantity. Counters are integers in millionths, so that order and replica do not matter.
+// An Assignment is frozen: changing a field, flipping a coin again, or filling a withheld slot raises no error, but
+// measures a different quantity. Counters are integers in millionths, so every order of additions gives the same sum.
 package trial

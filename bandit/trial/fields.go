@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The chooser also reads these fields. Dated fields are stored by session day.
+// The chooser also reads these fields. A dated field has one counter per session day. A global field belongs to the
+// tenant, any other field to an arm.
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
@@ -249,7 +250,7 @@ const anyPrefix = "any."
 // tiers is the number of tiers, including tier 0 for rewards from an unknown source.
 const tiers = 4
 
-// CountRewards counts the rewards in deltas, for the comparison with RefitEvery.
+// CountRewards counts the rewards in deltas.
 func CountRewards(ds []Delta) int { return int(sumField(ds, FieldRewarded)) }
 
 // CountClosed counts the closed sessions in deltas.

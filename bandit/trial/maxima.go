@@ -13,8 +13,7 @@ const DiscoveryRate = 0.05
 // RaiseMaxima raises the running maxima for the arms that changed since the last call, and returns the raised maxima
 // for the caller to store.
 //
-// The sums do not determine the maxima. A later correction lowers a sum, but the earlier evidence stays valid, as for
-// every p-value.
+// The maxima cannot be computed from the sums: a later correction lowers a sum, but the earlier evidence stays valid.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirtyArms))
@@ -74,9 +73,9 @@ func (s *sums) recordConclusion(dst []Delta, k Arm, now time.Time) []Delta {
 	return dst
 }
 
-// provenEValue is the e-value at which fewer of a lesson's picks are withheld: p = 1/20 for the lesson alone. The
-// report's verdict "proven" needs more, because it is corrected for all lessons. Meanwhile a good lesson would be
-// withheld from a fifth of its sessions.
+// provenEValue is the e-value from which a lesson is withheld less often: p = 1/20, not corrected for the other
+// lessons. The report's verdict "proven" is corrected and comes later; until then, a good lesson would be withheld from
+// a fifth of the sessions.
 const provenEValue = 20
 
 // recordProof records when an arm reached provenEValue. The time is never removed, because the evidence stays valid.

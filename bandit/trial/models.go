@@ -68,7 +68,7 @@ func (p *Pick) countRewardedModel(d *Deltas, model string, z float64) {
 	d.Add(arm, modelField(vZZ, model), 0, z*z)
 }
 
-// CountedModelName returns the name for counting a model's sessions, for the Assignment.
+// CountedModelName returns the name under which a model's sessions are counted, possibly OtherModels.
 func (c *Counters) CountedModelName(model string) string {
 	if model == "" {
 		return ""

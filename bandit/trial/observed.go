@@ -118,7 +118,8 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the weight, in picks, that the mean over all lessons has in an arm's centre.
+// pseudoPicks is the weight of the mean over all lessons in an arm's centre (a value expected before the random
+// decision), in picks.
 const pseudoPicks = 10
 
 // startMean returns the assumed mean for an outcome. A wrong mean makes an interval wider, not wrong.

@@ -127,7 +127,7 @@ type Measurement struct {
 	From     Totals                `json:"from,omitzero"`  // sums at the pick
 	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // the values' centres
 	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0 means no bet
-	Weight   float64               `json:"l,omitempty"`    // surrogate weight
+	Weight   float64               `json:"l,omitempty"`    // weight of the surrogate (surrogate.go)
 	Recurred bool                  `json:"rec,omitempty"`  // an error that the lesson is about occurred after the pick
 	Closed   bool                  `json:"end,omitempty"`  // After is set
 	After    [OutcomeCount]int64   `json:"after,omitzero"` // observations from the pick until the session closes, by outcome

@@ -7,9 +7,9 @@ import "math"
 //
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
-// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen at the pick and
-// follows from earlier sessions. Both means divide by counted sessions. If they divided by a rewarded share frozen at
-// the pick, a change in the share would look like an effect.
+// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). The weight l is frozen at the
+// pick and follows from earlier sessions. Both means divide by counted sessions. If they divided by a rewarded share
+// frozen at the pick, a change in the share would look like an effect.
 
 // Surrogate sum indices. Each comment names the counted picks, or the summed term: g = l z(s) and d = z(y) - g.
 const (

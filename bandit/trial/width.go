@@ -5,7 +5,8 @@ import "math"
 // Alpha is the probability that an interval ever misses the effect.
 const Alpha = 0.05
 
-// LessonTightestAt is the number of picks at which a lesson's interval is tightest for the data.
+// LessonTightestAt is the number of picks for which a lesson's interval is tuned: an interval that is valid at all
+// times can be tightest at one number only.
 const LessonTightestAt = 1000
 
 // MaterialEffect is the smallest effect that an operator would act on: 3 points.
@@ -17,13 +18,13 @@ const (
 	MinPerArm = 5
 )
 
-// EnoughForInterval reports whether an interval may be shown.
+// EnoughForInterval reports whether the picks suffice to show an interval.
 func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. With fewer picks, the variance's
-// tail is not known well enough: half of all false claims came from such rows.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Rows with fewer picks were half
+// of all false verdicts, because their variance is not known well enough.
 const MinVerdictPerArm = 50
 
 // EnoughForVerdict reports whether both counts reach MinVerdictPerArm.
