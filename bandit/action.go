@@ -21,7 +21,7 @@ type Action struct {
 }
 
 // wasConsidered reports whether the session already has a match or a pick for the lesson. It compares slugs, because a
-// lesson edited during a session keeps the first text and the random decision.
+// lesson edited during a session keeps the first decision.
 func wasConsidered(a *trial.Assignment, slug string) bool {
 	_, picked := a.Pick(slug)
 	return picked || slices.ContainsFunc(a.Matched, func(m trial.Match) bool { return m.Arm.Slug() == slug })

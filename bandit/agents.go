@@ -2,14 +2,13 @@ package bandit
 
 import "precept/bandit/trial"
 
-// maxAgents bounds how many of a tenant's agents are counted by name. Without a bound, a client with a new name for
-// each job could add counters without end.
+// maxAgents bounds a tenant's agents counted by name, because a client may send a new name for each job.
 const maxAgents = 32
 
 const otherAgents = "other"
 
 // BoundNames replaces the agent by otherAgents, and the model by trial.OtherModels, if the name is new and the tenant
-// already counts the maximum number of names.
+// has the maximum number of names.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
 	a.Model = c.measured.CountedModelName(a.Model)
 	if a.Category == "" {

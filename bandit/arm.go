@@ -77,7 +77,6 @@ func (a *arm) appendBuckets(dst []bucket) []bucket {
 	return dst
 }
 
-// weightedSums returns the sums over the buckets before a day, weighted by age.
 func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCount]float64) {
 	for i := range buckets {
 		if buckets[i].day >= before {

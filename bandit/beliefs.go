@@ -10,9 +10,11 @@ import (
 type evidenceFunc func(*arm, *ageWeights) evidence
 
 // Posterior returns the belief about the action's arm, as of today.
-func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
+func (c *Chooser) Posterior(action Action) Posterior {
+	return c.posterior(action, (*arm).discounted, true)
+}
 
-// TrialBegan reports whether an arm has a rewarded pick in a planned trial, in a closed or an open session.
+// TrialBegan reports whether the arm's planned trial has a rewarded pick, in a closed or open session.
 func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	c.mu.RLock()
 	open := c.openPicks[trial.PlannedScope(k, name)]
@@ -22,23 +24,23 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 
 // PosteriorFromCounters returns the belief from the counters alone, identical on every replica and after a restart.
 // Posterior also uses the rewards in open sessions, and change points (sudden changes in the rewards) within a day.
-func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
-	return c.posterior(k, (*arm).counted, false)
+func (c *Chooser) PosteriorFromCounters(action Action) Posterior {
+	return c.posterior(action, (*arm).counted, false)
 }
 
 // posterior returns the belief from the evidence that readEvidence returns. With withOpen, picks in open sessions also
 // count towards a planned trial.
-func (c *Chooser) posterior(k Action, readEvidence evidenceFunc, withOpen bool) Posterior {
+func (c *Chooser) posterior(action Action, readEvidence evidenceFunc, withOpen bool) Posterior {
 	var open int64
-	if withOpen && k.Trial != "" {
+	if withOpen && action.Trial != "" {
 		c.mu.RLock()
-		open = c.openPicks[trial.PlannedScope(k.Arm, k.Trial)]
+		open = c.openPicks[trial.PlannedScope(action.Arm, action.Trial)]
 		c.mu.RUnlock()
 	}
-	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
+	progress := c.measured.Progress(action.Arm, action.Until, action.Trial, open)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.priors.update(c.armEvidence(k.Arm, readEvidence), c.prior(k, readEvidence))
+	b := c.priors.update(c.armEvidence(action.Arm, readEvidence), c.prior(action, readEvidence))
 	return Posterior{
 		Mean: b.mean, Var: b.variance, MatchEffect: b.match, Proven: progress.Proven, TrialEnded: progress.TrialEnded,
 		Benched: b.isBenched(),
@@ -70,20 +72,20 @@ func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
 	return c.measured.IsModelUnseen(k, model)
 }
 
-// RawCounts returns the sum of the rewards y with the lesson as successes, and the sum of 1 - y as failures.
+// RawCounts returns the summed rewards y with the lesson as successes, and summed 1 - y as failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
 }
 
 // MeanBefore returns the posterior mean effect from the sessions that started before a day.
-func (c *Chooser) MeanBefore(k Action, day int32) float64 {
+func (c *Chooser) MeanBefore(action Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	evidenceBefore := func(a *arm, t *ageWeights) evidence {
 		return newEvidence(weightedSums(a.appendBuckets(nil), newAgeWeights(0, day, t.halfLife), day))
 	}
-	return c.priors.update(c.armEvidence(k.Arm, evidenceBefore), c.prior(k, (*arm).counted)).mean
+	return c.priors.update(c.armEvidence(action.Arm, evidenceBefore), c.prior(action, (*arm).counted)).mean
 }
 
 // The caller holds mu.
@@ -100,29 +102,29 @@ func (c *Chooser) armEvidence(k trial.Arm, readEvidence evidenceFunc) evidence {
 // prior returns an action's prior mean effect. An edited text, and a lesson that supersedes another, start from half
 // the old lesson's mean. The result is always positive, because a lesson without an expected gain would never be tried.
 // The caller holds mu.
-func (c *Chooser) prior(k Action, readEvidence evidenceFunc) float64 {
-	newLessonMean := c.priors.mean(k.Confidence)
-	parent, floor := c.previousArm(k), minPriorMean
+func (c *Chooser) prior(action Action, readEvidence evidenceFunc) float64 {
+	newLessonMean := c.priors.mean(action.Confidence)
+	parent, floor := c.previousArm(action), minPriorMean
 	if parent == "" {
-		parent = k.Parent
+		parent = action.Parent
 	}
-	if parent != "" && parent.Slug() != k.Slug {
+	if parent != "" && parent.Slug() != action.Slug {
 		floor = minMeanEffect
 	}
-	if parent == "" || parent == k.Arm {
+	if parent == "" || parent == action.Arm {
 		return newLessonMean
 	}
 	return math.Max(floor, c.priors.update(c.armEvidence(parent, readEvidence), newLessonMean).mean/2)
 }
 
 // previousArm returns the arm for the lesson's previous text: the arm with the same slug and the latest first use
-// before this arm. On equal days, the names decide. The caller holds mu.
-func (c *Chooser) previousArm(k Action) trial.Arm {
-	texts := c.arms[k.Slug]
-	if texts == nil || (texts.next == nil && texts.key == k.Arm) {
+// before this arm. The caller holds mu.
+func (c *Chooser) previousArm(action Action) trial.Arm {
+	texts := c.arms[action.Slug]
+	if texts == nil || (texts.next == nil && texts.key == action.Arm) {
 		return ""
 	}
-	limit, ok := c.firstUse(k.Arm)
+	limit, ok := c.firstUse(action.Arm)
 	if !ok {
 		limit = math.MaxInt32
 	}
@@ -131,7 +133,7 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 	for text := texts; text != nil; text = text.next {
 		other := text.key
 		first, ok := c.firstUse(other)
-		if other == k.Arm || !ok || first > limit || (first == limit && other > k.Arm) {
+		if other == action.Arm || !ok || first > limit || (first == limit && other > action.Arm) {
 			continue
 		}
 		if first > newest || (first == newest && other > best) {
@@ -141,7 +143,6 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 	return best
 }
 
-// firstUse returns the day of an arm's oldest bucket.
 func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	a := c.find(k)
 	if a == nil {

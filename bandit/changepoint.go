@@ -6,9 +6,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Change points. A new model or a different code base can turn a helpful lesson into a harmful one. The discount by
-// days forgets old evidence only within weeks, so the chooser searches each arm's history for a change in the rewards,
-// and gives evidence before a change almost no weight.
+// Change points. A new model or a different code base can turn a helpful lesson into a harmful one. The discount by age
+// forgets old evidence only within weeks, so the chooser searches each arm's rewards for a change, and gives earlier
+// evidence almost no weight.
 //
 // The report is unaffected: it keeps every session.
 const (
@@ -88,7 +88,6 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	return point, found
 }
 
-// sumsBefore returns the sums before a change point, weighted by age.
 func sumsBefore(buckets []bucket, point *snapshot, t *ageWeights) (s [armFieldCount]float64) {
 	remaining := point.sums
 	for i := range buckets {

@@ -23,8 +23,8 @@ const rankingTemperature = 0.15
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
-// points of attainable gain, because helpful lessons with an unlucky start were then tried in 2% of the sessions only
-// (ProbeShare). Without a threshold, a tenth more harmful lessons were injected.
+// points of attainable gain, because helpful lessons with an unlucky start were then rarely tried. Without a threshold,
+// a tenth more harmful lessons were injected.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
 		return b.mean < 0
@@ -42,15 +42,15 @@ func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > ma
 // once a lesson has seasonedPicks.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so a lesson
-// with lucky early sessions is withheld in the full share again after the luck ends.
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. A lesson with lucky early sessions is
+// withheld in the full share again after the luck ends.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }
 
-// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of sessions (the probe
-// budget), the last slot goes to a benched action: the one with the best draw from the full posterior. The draw favours
-// actions with little expected harm.
+// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of sessions, the last slot
+// goes to a benched action: the one with the best draw from the full posterior. The draw favours actions with little
+// expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil

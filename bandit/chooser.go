@@ -36,8 +36,8 @@ type baseline struct {
 	closed, provisional [baselineFieldCount]int64
 }
 
-// New returns a chooser without evidence and with the default priors. All evidence has full weight until Advance or
-// RaiseMaxima sets the day.
+// New returns a chooser with the default priors. All evidence has full weight until Advance or RaiseMaxima sets the
+// day.
 func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
@@ -68,13 +68,12 @@ func (c *Chooser) Add(ds []trial.Delta) {
 }
 
 // RaiseMaxima sets the current day, as AdvanceTo does, raises the running maxima in the trial statistics, and returns
-// the maxima that have grown. A caller that calls RaiseMaxima after each batch need not call AdvanceTo.
+// the maxima that have grown.
 func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 	c.AdvanceTo(now)
 	return c.measured.RaiseMaxima(now)
 }
 
-// addScope adds one scope's deltas, and ignores unknown fields.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
 		_, ok := findPosition(&d)

@@ -110,8 +110,7 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(matchDamping * k.posterior.MatchEffect)})
 	}
 	if isFirst && len(fresh)+len(forced) > 0 {
-		// The centre is frozen at the first match or the first loop. An injection may cause a later match, which would
-		// bias the comparison between treated and control.
+		// The centre is frozen at the first match or loop, because an injection may cause a later match.
 		a.Looped = len(fresh) == 0
 		matchEffects, _ := expectedEffects(a)
 		a.Centre = trial.Round(clip(a.Base+matchEffects, minCentre, maxCentre))
@@ -199,7 +198,7 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 }
 
 // trialName returns the pick's planned trial. Under All a pick belongs to no trial, because it is withheld with
-// Config.Epsilon instead of the trial's probability.
+// Config.Epsilon.
 func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
@@ -208,9 +207,9 @@ func (c Config) trialName(k *candidate) string {
 }
 
 // NextEpsilon returns the probability of withholding an action's next picks.
-func (c Config) NextEpsilon(k Action, p Posterior) float64 {
+func (c Config) NextEpsilon(action Action, p Posterior) float64 {
 	return c.epsilon(&candidate{
-		action: k, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !k.Forced,
+		action: action, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !action.Forced,
 	})
 }
 

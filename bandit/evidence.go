@@ -20,8 +20,8 @@ func (a *arm) add(ds []trial.Delta) {
 	a.takeSnapshot()
 }
 
-// discounted returns the evidence discounted by age, computed once a day and after each change. The buckets are added
-// in day order, so that replicas with the same counters agree to the last bit.
+// discounted returns the evidence discounted by age, computed once a day and after each change. Adding the buckets in
+// day order makes replicas agree to the last bit.
 func (a *arm) discounted(t *ageWeights) evidence {
 	if a.cached == nil || a.cached.stamp != t.stamp {
 		a.cached = &discounted{t.stamp, a.history(t)}

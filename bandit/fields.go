@@ -41,7 +41,7 @@ func parseScopeKind(scope string) scopeKind {
 	return otherKind
 }
 
-// Indices into an arm's sums: the counts and residuals for the lesson injected (1), withheld (0) and unpicked (U).
+// Indices into an arm's sums: counts (N) and residuals (S), for the lesson injected (1), withheld (0) and unpicked (U).
 const (
 	iN1 = iota
 	iS1

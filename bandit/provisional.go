@@ -22,8 +22,8 @@ type part struct {
 }
 
 // AddProvisional adds an open session's current reward to the chooser's evidence, but not to the report. In a report,
-// sessions that end sooner would count first, and a lesson that shortens sessions would seem to help. For the chooser
-// this error is small, while ignoring the last day costs a fifth of the attainable gain.
+// shorter sessions would count first, and a lesson that shortens sessions would seem to help. For the chooser this
+// error is small, while ignoring the last day costs a fifth of the attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	counted := *a
 	c.mu.RLock()

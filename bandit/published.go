@@ -10,7 +10,7 @@ import (
 const cautionTightestAt = 100
 
 // cautionLevel is the largest probability that a lesson without effect ever passes the CautionEvidence test, in either
-// direction. It is small, because a caution begins a new arm without the evidence for the advice.
+// direction: small, because a caution is a new arm without evidence.
 const cautionLevel = 0.002
 
 // cautionMinAlone is the minimum number of sessions with a lesson for a caution, if every match was injected.
@@ -21,8 +21,8 @@ const cautionMinAlone = 30
 // exceeds better.
 //
 // Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
-// fixed number of standard errors, a lesson without effect would soon become a caution. It would stay one, because no
-// more sessions get the advice.
+// fixed number of standard errors, a lesson without effect would soon become a caution, and stay one, because no more
+// sessions get the advice.
 //
 // If no session matched without the lesson, the sums are relative to the expected rewards, which do not show how hard
 // the matching sessions are.

@@ -32,8 +32,8 @@ const (
 
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues bounds how many values of each fact get an effect, because agents and models are free text. The most
-// frequent values get one.
+// maxValues bounds the values of each fact that get an effect, the most frequent first, because agents and models are
+// free text.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
 // cellScope returns the scope that counts all sessions with the same facts. A session without a known start has only a
@@ -72,7 +72,6 @@ func cellCategory(cell string) string {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// parseFacts returns a cell's facts; an unknown fact is empty.
 func parseFacts(cell string) (f [factCount]string) {
 	category := cellCategory(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryPrefix)
@@ -105,7 +104,6 @@ func (r *Regression) relativeReward(facts [factCount]string) float64 {
 	return y
 }
 
-// isUsable reports whether the regression exists and all numbers lie between -1 and 1.
 func (r *Regression) isUsable() bool {
 	if r == nil {
 		return false
@@ -126,8 +124,8 @@ type cell struct {
 	n, sum float64 // sessions, and rewards minus the predicted lesson effects
 }
 
-// sortedCells returns the cells in a fixed order, so that every replica adds in the same order. The lock, which
-// requests need, is held only while the sums are copied.
+// sortedCells returns the cells in a fixed order, so that every replica adds in the same order. The lock is held only
+// while the sums are copied, because requests need it.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	sums := make(map[string][baselineFieldCount]int64, len(c.cells))
@@ -151,9 +149,9 @@ const (
 	minEffectVariance   = 1e-5        // minimum variance in later steps
 )
 
-// fitRegression fits a ridge regression. Each effect is normal around 0. Each fact has a variance estimated from the
-// data, so a fact without information gets effects near 0. The result is nil below RefitEvery sessions, and if the
-// matrix in the fit is singular.
+// fitRegression fits a ridge regression. Each fact's effects are normal around 0, with a variance estimated from the
+// data, so a fact without information gets effects near 0. The result is nil below RefitEvery sessions, and for a
+// singular matrix.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {

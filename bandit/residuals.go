@@ -21,8 +21,7 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 }
 
 // addResiduals adds three kinds of residuals: for the whole prediction, for the prediction without the category's
-// baseline, and, for each matched or picked lesson, for the prediction without that lesson. All predictions were frozen
-// when the session's decisions were made.
+// baseline, and, for each matched or picked lesson, for the prediction without that lesson.
 func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	matchEffects, injectedEffects := expectedEffects(a)
 	if y > 0 && y < 1 {

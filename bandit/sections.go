@@ -4,7 +4,7 @@ import "precept/bandit/trial"
 
 // FlipSections decides at random which rules file sections are withheld, in the first request with these sections.
 // fresh holds the new picks, and shares memory with a.Picks. earlier holds copies of picks decided by an earlier
-// request. A control session keeps all sections and does not count in the sections' arms.
+// request. A control session keeps all sections, and counts in no section's arm.
 //
 // For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. No draw selects the sections, because an
 // operator registered them.

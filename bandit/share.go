@@ -37,8 +37,7 @@ func DecideShared(
 	return earlier, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
-// newActions returns the actions that are new to the run. Beyond maxUnitMatches matches, only forced actions are
-// returned.
+// newActions returns the actions that are new to the run; beyond maxUnitMatches matches, only forced actions.
 func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))

@@ -12,7 +12,6 @@ type arguments struct {
 	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
-// parseArguments returns a call's arguments, given as JSON or plain text.
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
 	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil for other JSON and for text
@@ -24,7 +23,6 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns the parameters that were added, removed or changed between two calls.
 func diffArguments(earlier, later *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(later.object)) {

@@ -26,8 +26,8 @@ type question struct {
 	err                 error
 }
 
-// ask asks a judge. It usually returns before the answer, so the walk over the sessions continues. If too many
-// questions are open, ask waits for the oldest answer. Answers are recorded in session order.
+// ask starts a question to the judge, and waits for the oldest answer only if too many questions are open. Answers are
+// recorded in session order.
 func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
@@ -94,8 +94,7 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer records the answer to a question. An error or a panic on this session alone is reported, and the walk
-// continues.
+// recordAnswer records an answer. It reports an error or panic on this session alone, and the walk continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -151,8 +150,8 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft. If the draft names an existing lesson, the session becomes evidence for that lesson
-// instead. A draft is refused if it names a person, has data from one session, or matches too many captured sessions.
+// proposeJudged proposes a judge's draft, or adds the session as evidence to the existing lesson that the draft names.
+// It refuses a draft with persons, with data from one session, or with broad triggers only.
 func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)

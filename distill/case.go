@@ -10,8 +10,8 @@ import (
 // maxRefs is how many sessions a case lists by id. Further sessions are only counted.
 const maxRefs = 8
 
-// Case is one kind of failure, with counts over all sessions with the failure. From these sessions, a Case contains
-// only ids, callers, runs, and words that a lesson may quote.
+// Case is one kind of failure, with counts over all sessions with the failure. It keeps only the sessions' ids, callers
+// and runs, and words that a lesson may quote.
 type Case struct {
 	Key         string              `json:"key"`
 	Tool        string              `json:"tool"`              // name of the tool, or of the program in a shell command
@@ -66,7 +66,7 @@ type CountedFix struct {
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
 // addRefs adds the sessions in more that list lacks. In a full list, a session from a new caller replaces the last one,
-// because many sessions from one caller must not hide a second caller.
+// so that one caller does not hide another.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -101,7 +101,7 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	return &occurrence{failure: c, seen: seen}
 }
 
-// addFix adds a successful fix, and counts it once. A fix that failed in an earlier attempt now counts as successful.
+// addFix counts a successful fix once, even if an earlier attempt failed.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
@@ -202,7 +202,6 @@ func (o *occurrence) markLookupsFailed() {
 	}
 }
 
-// toolWorksLater reports whether step i's tool succeeds in one of the next repairWindow calls.
 func (ps *parsedSession) toolWorksLater(i int) bool {
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
 		if ps.steps[j].tool == ps.steps[i].tool && ps.steps[j].succeeded() {
@@ -212,7 +211,7 @@ func (ps *parsedSession) toolWorksLater(i int) bool {
 	return false
 }
 
-// failureCase returns the case for a failed step. ok is false if the error has too few quotable words.
+// failureCase returns a failed step's case; ok is false if the error has too few quotable words.
 func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true

@@ -37,8 +37,8 @@ type client struct {
 
 const (
 	maxReply = 1 << 20 // bytes
-	// maxErrorBody is how many bytes of an error response are redacted. The shorter message is cut from the redacted
-	// text, because the redactor does not recognise half a secret.
+	// maxErrorBody bounds the redacted part of an error response. The message is cut after redaction, because the
+	// redactor does not recognise half a secret.
 	maxErrorBody = 16 << 10
 	maxWait      = 5 * time.Minute // longest wait accepted from a server
 	firstPause   = time.Second     // wait before the second attempt
@@ -281,7 +281,6 @@ func readReply(raw []byte) (string, Usage, error) {
 	return string(reply.Choices[0].Message.Content), used, nil
 }
 
-// errorCode returns the HTTP status in a gateway's error, or else 502.
 func errorCode(raw json.RawMessage) int {
 	var e struct{ Code int }
 	if json.Unmarshal(raw, &e) != nil || e.Code < 400 || e.Code > 599 {
@@ -290,7 +289,6 @@ func errorCode(raw json.RawMessage) int {
 	return e.Code
 }
 
-// retryAfter returns the wait in the header Retry-After: a number of seconds or a date.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
@@ -305,8 +303,7 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 // maxCandidates bounds how many opening braces decode tries.
 const maxCandidates = 100
 
-// decode decodes the JSON object in an answer. A code fence, reasoning or prose with braces may surround it. The answer
-// is the last object with a property that the schema requires.
+// decode decodes the JSON object in an answer, possibly surrounded by a code fence, reasoning or prose with braces.
 func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

@@ -162,7 +162,6 @@ func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok 
 	return followed, false, false
 }
 
-// edits reports whether the step edits a file.
 func (s *step) edits() bool {
 	if s.shell != nil {
 		program := s.shell.mainCommand().program
@@ -175,7 +174,6 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns the edited file's base name, or "" if there is none.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {
@@ -203,6 +201,5 @@ func replacesLongerText(first, second *arguments) bool {
 	return false
 }
 
-// errorText returns the lines about the failure, in lower case. Known failures are searched only in these lines,
-// because the rest of a result may quote other errors.
+// errorText returns the lines about the failure, in lower case. The rest of a result may quote other errors.
 func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

@@ -219,7 +219,6 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	return &compared
 }
 
-// withoutPackages returns an install command without the packages.
 func withoutPackages(install string) string {
 	words := strings.Fields(install)
 	for i, w := range words {
@@ -230,7 +229,6 @@ func withoutPackages(install string) string {
 	return install
 }
 
-// quotedErrors returns up to three errors, joined with "or".
 func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {

@@ -11,7 +11,6 @@ import (
 // leadingSign begins the description of a value that must start with a symbol such as "#".
 const leadingSign = "a value with its leading "
 
-// isQuantity reports whether a value is a number or a numeric text.
 func isQuantity(v any) bool {
 	switch v := v.(type) {
 	case float64:

@@ -71,8 +71,8 @@ func hasFailureKind(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxFailureOutput is the length in bytes of the longest result that hasKnownFailure reads. A longer result may be a
-// file that describes a failure.
+// maxFailureOutput bounds the results that hasKnownFailure reads, in bytes. A longer result may be a file about a
+// failure.
 const maxFailureOutput = 2000
 
 // hasKnownFailure reports whether a result that looks like a success contains a known failure's message. Some agents

@@ -64,8 +64,8 @@ const supportKeyPrefix = "support|"
 
 const modelJudgePrefix = "model:"
 
-// total returns the number of sessions that support a lesson: the rules' sum, or the largest number from a model if
-// that is larger. A model reads the same sessions as the rules, so the numbers are not added.
+// total returns the number of sessions that support a lesson: the larger of the rules' sum and the largest number from
+// a model. Models and rules read the same sessions, so the numbers are not added.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for key, n := range s {

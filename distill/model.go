@@ -185,8 +185,7 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// distinctPhrases returns at most n different phrases. Phrases up to two bytes long are dropped, and the others are cut
-// to 120 bytes.
+// distinctPhrases returns at most n different phrases of at least three bytes, each cut to 120 bytes.
 func distinctPhrases(list []string, n int) []string {
 	var out []string
 	for _, p := range list {
@@ -197,8 +196,8 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// usefulTriggers drops phrases made of common words and phrases with data from one session. Common words would match
-// everywhere. The bank refuses a draft without triggers.
+// usefulTriggers drops phrases made of common words, which would match everywhere, and phrases with data from one
+// session.
 func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
 		isCommon := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)

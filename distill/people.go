@@ -173,8 +173,8 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether the option is followed by a word that the previous command lacks. This word is the
-// option's value, which is private, and advice to use the option without a value would be useless.
+// takesValue reports whether a word that the previous command lacks follows the option. This value is private, and
+// advice to use the option without it would be useless.
 func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])

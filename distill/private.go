@@ -42,8 +42,8 @@ func isTerm(word string) bool {
 }
 
 // isShareableWord reports whether a lesson for the session's organisation may quote the word. It must not be a host, an
-// absolute path, random text or an instruction to a model. Words with digits, such as ids and versions, change from run
-// to run.
+// absolute path, random text or an instruction to a model. Words with digits are refused, because ids and versions
+// change from run to run.
 func isShareableWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {

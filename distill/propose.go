@@ -39,16 +39,15 @@ func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// A trigger is too broad if it matches more errors in other cases than both limits allow: a share and a number of these
-// errors.
+// A trigger is too broad if it matches more errors in other cases than both limits allow.
 const (
 	maxOtherShare  = 0.03 // share of the errors in other cases
 	maxOtherErrors = 3
 )
 
 // testTrigger tests a trigger on the errors in this run. hit is true if the trigger matches an error in the draft's
-// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. The last
-// parameter has the draft's case keys.
+// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. ownCases has the
+// keys of the draft's cases.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, ownCases map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// findShellFix is findFix for a shell command.
 func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	s := &ps.steps[i]
 	failedCommand := s.blamedCommand()
@@ -109,8 +108,8 @@ func (s *step) blamedCommand() *command {
 }
 
 // optionFix returns the only option that differs between two commands. newWords counts other new words. A new short
-// option with a value is no fix, because the value is private and the option is useless without the value. An option
-// replaces a different option only if the error names the replaced one.
+// option with a value is no fix, because the value is private. An option replaces a different option only if the error
+// names the replaced one.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
 	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })

@@ -79,7 +79,6 @@ func (w wordSet) occursIn(tokens []string) bool {
 	return false
 }
 
-// addressReason returns a reason if the text has a URL or a host.
 func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
@@ -146,7 +145,6 @@ func isEncoded(text string) bool {
 	})
 }
 
-// lazyRegexp compiles the pattern at the first call.
 func lazyRegexp(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -99,7 +99,6 @@ type parsedSession struct {
 	orgWords bool // lessons may use the organisation's words
 }
 
-// parseSession returns a session's answered calls and the user's messages.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""

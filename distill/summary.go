@@ -146,7 +146,6 @@ func (s *Summary) addWaiting(slug, why string) {
 	}
 }
 
-// removeWaiting removes a lesson from Waiting, because the trial has started.
 func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

@@ -117,7 +117,6 @@ func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.storedMark, &q.newMark)
 }
 
-// load reads a session's content. It reads the feedback only for a judge.
 func (w *tenantDistiller) load(ctx context.Context, id session.ID) (*Session, error) {
 	s := &Session{ID: id.String()}
 	var err error

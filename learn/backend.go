@@ -105,9 +105,9 @@ type Fleet interface {
 	// session. Each other tenant that has changed since the last call has an entry with empty positions. The first call
 	// returns all tenants' positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas (counter changes) missing in memory: other replicas' settlements between the previous
-	// Counters or Changes call and the last Positions call, and own settlements if the response was lost. ok is false
-	// if they are incomplete. The caller never calls Changes during Settle.
+	// Changes returns the deltas (counter changes) that memory lacks: other replicas' settlements between the previous
+	// Counters or Changes call and the last Positions call, and own settlements without a response. ok is false if
+	// deltas are missing. Changes is never called during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// RatedOpenSessions returns at most limit open sessions with all feedback, ordered by newest feedback, starting
 	// after a position. last is the position for the next call.

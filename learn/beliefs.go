@@ -43,7 +43,6 @@ func newBeliefs(t tools, rewardName string, backend counterStore) *beliefs {
 	}
 }
 
-// readTenant reads a tenant's counters, maxima and priors from the backend.
 func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) {
 	deltas, err := b.backend.Counters(ctx, name)
 	if err != nil {
@@ -122,8 +121,8 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	b.publish(ctx, name)
 }
 
-// publish stores a tenant's increased maxima (the strongest evidence so far for each arm, a lesson in one text and
-// presentation), and new priors after enough rewards. The caller holds b.mu.
+// publish stores a tenant's increased maxima (each arm's strongest evidence so far), and new priors after enough
+// rewards. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {
@@ -265,7 +264,6 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	return true, nil
 }
 
-// feedbackPosition returns how far the feedback on a tenant's open sessions was read.
 func (b *beliefs) feedbackPosition(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

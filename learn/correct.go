@@ -50,8 +50,8 @@ func (c *closer) correctRemaining(ctx context.Context) {
 	c.correctTouched(ctx)
 }
 
-// rebuildInterval is how often samples are rebuilt for sessions that continue after closing: a tenth of the closing
-// age, from 100 ms to 5 minutes. Each build reads the whole session, and agents may continue for days.
+// rebuildInterval is how often samples are rebuilt for sessions that continue after closing. Each build reads the whole
+// session, and agents may continue for days.
 func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }

@@ -246,8 +246,8 @@ type ImportResult struct {
 	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts in r, in a detect.ReadTranscripts format, and calls done after each. If agent is
-// "", a transcript's agent is its source or else "import". at is when the transcripts were recorded.
+// ImportAll imports the transcripts in r, in a detect.ReadTranscripts format, and calls done after each. agent "" means
+// the transcript's source, or else "import". at is when the transcripts were recorded.
 func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
 	sum := ImportResult{Errors: []string{}}
 	var fatal error

@@ -29,7 +29,6 @@ type provisionalTracker struct {
 	isRestored bool
 }
 
-// addSession adds the reward in an open session to the beliefs.
 func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	rec := p.memory.Snapshot(ref)
 	if rec == nil {

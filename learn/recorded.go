@@ -184,7 +184,6 @@ const (
 	openingsPage    = 500              // sessions per read
 )
 
-// find returns the live sessions with an opening.
 func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -167,7 +167,6 @@ func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *ba
 	return c, nil
 }
 
-// deltasIfClosed returns the deltas for closing the session now.
 func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -185,7 +184,6 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	return closingDeltas(c, rec, out)
 }
 
-// reportLessons returns the lessons in the book as the report shows them.
 func reportLessons(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {

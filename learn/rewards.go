@@ -113,7 +113,6 @@ func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	}
 }
 
-// countRewarded counts a tenant's open sessions with a reward.
 func (o *provisionalSet) countRewarded(name string) (n int) {
 	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {

@@ -67,7 +67,7 @@ func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
 			// If the step was not applied, another replica or an earlier step settled the session. A correction now
-			// would make replicas settle it in turn; touchUnsettled finds missing feedback.
+			// would make the replicas settle the session in turns; touchUnsettled finds missing feedback.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}

@@ -57,10 +57,10 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// peekChooser is like chooser, but does not mark the tenant as used, and does not queue the tenant for reading.
+// peekChooser is like chooser, but neither marks the tenant as used nor queues a read.
 func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant, adding it without counters if missing. getOrAdd does not queue the tenant for reading.
+// getOrAdd returns a tenant, adding it if missing, without counters and without queueing a read.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
@@ -235,7 +235,6 @@ func (k *knownTenants) add(name string) {
 	k.hasSeveral = k.hasSeveral || k.first != name
 }
 
-// onlyTenant returns the only tenant seen, or "".
 func (b *beliefs) onlyTenant() string {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()

@@ -33,7 +33,7 @@ func (e *Entry) Repeats(stored *Entry) bool {
 }
 
 // Rank returns a sort key for an entry's version. Stores keep the version with the greatest key, compared byte by byte,
-// so the order in which versions with one id arrive does not matter.
+// in whatever order the versions arrive.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

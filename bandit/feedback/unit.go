@@ -2,8 +2,8 @@ package feedback
 
 import "slices"
 
-// A unit is several sessions that belong together and are randomised as a whole: a run, or a named session with
-// sub-agents. The unit has one assignment and one reward.
+// A unit is several sessions that are randomised as a whole: a run, or a named session with sub-agents. The unit has
+// one assignment and one reward.
 //
 // A member's entry is copied to the unit without the text. The unit's entry is copied to each member when the unit is
 // closed, and to closed members when the entry is corrected. Copying an entry again adds nothing, because the copy's id

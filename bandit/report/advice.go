@@ -2,7 +2,7 @@ package report
 
 import "slices"
 
-// Advice is the next action after a verdict. Pages, tables, /api/report and docs/EXPERIMENT.md show the same text.
+// Advice is the next action after a verdict. docs/EXPERIMENT.md has the same text.
 type Advice struct {
 	Verdict Verdict
 	Text    string
@@ -36,8 +36,7 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the verdict's advice, adapted to a running trial and to the lesson's presentation (such as advice
-// or caution).
+// NextAction returns the verdict's advice, adapted to a running trial and to the presentation (advice or caution).
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {

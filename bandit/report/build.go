@@ -146,7 +146,6 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the alarm threshold for the e-values, corrected for all checks in the report.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {
@@ -160,7 +159,6 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// tokensPerInjection returns the mean tokens per injection. Before the first injection, it returns lessonTokens.
 func tokensPerInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -206,7 +204,7 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 }
 
 // setWindow restricts counts and effect to the sessions since firstDay. The verdict still covers all sessions, because
-// a reader who tries many windows finds one with an apparent effect by chance.
+// a reader who tries many windows finds an effect by chance.
 func (r *Row) setWindow(s trial.Stats, firstDay int32) {
 	w := sumsSince(s, firstDay)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)

@@ -36,8 +36,8 @@ func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
 
-// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as the advice for a
-// lesson that is a caution now.
+// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as advice for a lesson
+// that is now a caution.
 func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
 // contentHash returns the hash in an arm name such as slug@hash or slug@hash.caution.

@@ -1,7 +1,8 @@
 // Package report computes one tenant's report from counters: for each lesson an effect with an interval that is valid
 // at any time, a verdict, and the data that a verdict still needs. docs/EXPERIMENT.md explains the verdicts.
 //
-//   - A pick is a lesson chosen for a session, then injected, or withheld with probability epsilon.
+//   - A pick is a lesson chosen for a session, then injected, or withheld with probability epsilon. A pick is closed or
+//     rewarded if the session is.
 //   - A pick's z is its term in the effect; a centre is a reward expected before the random assignment.
 //   - A claim is the verdict "helps" or "harms".
 //   - Reporting means which sessions have a reward, and from which tier (kind of source).

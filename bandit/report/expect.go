@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// setNeeds sets how many further picks the row needs for a verdict: at the current probability of withholding, and at
-// the probability Input.WhatIf. untilEvaluation is the number of picks left in a planned trial, or 0.
+// setNeeds sets how many further picks the row needs for a verdict, at the current probability of withholding and at
+// Input.WhatIf. untilEvaluation is the picks left in a planned trial, or 0.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, belief Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = belief.Epsilon, sigma2
@@ -70,12 +70,11 @@ func (s sums) picksUntilArms(perArm, eps float64) int64 {
 
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare is the largest share of the waiting time that may remain after a suggested change. A change that saves
-// less than a quarter is not worth a suggestion.
+// maxTimeShare is the largest share of the waiting time that remains after a suggested change: a change that saves less
+// than a quarter is not suggested.
 const maxTimeShare = 0.75
 
-// rarePickShare is the share of sessions below which a lesson counts as rarely picked. The report then suggests wider
-// triggers instead of more traffic.
+// rarePickShare is the share of picked sessions below which the report suggests wider triggers instead of more traffic.
 const rarePickShare = 0.05
 
 // setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.
@@ -99,8 +98,7 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 // maxWeeks is ten years. A later date is not shown.
 const maxWeeks = 520
 
-// speedups returns the changes that lead to a faster verdict: a trial, more feedback, and wider triggers or more
-// traffic.
+// speedups returns the changes that lead to a faster verdict.
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != trialRunning {
 		if part := b.trialTimeShare(r, s); part > 0 {
@@ -122,7 +120,7 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 }
 
 // trialTimeShare returns how long a trial would take to a verdict, as a share of r.Weeks. A trial withholds half the
-// picks and picks the lesson at each match. An unknown share and a share above maxTimeShare are returned as 0.
+// picks and picks the lesson at each match. It returns 0 for an unknown share and for one above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -136,8 +134,8 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return share
 }
 
-// picksPerWeek returns the expected number of rewarded picks per week. The chooser picks a benched lesson (one with
-// expected harm) in few sessions, but during a trial at each match.
+// picksPerWeek returns the expected number of rewarded picks per week. Outside a trial, the chooser picks a benched
+// lesson (one with expected harm) in few sessions only.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != trialRunning && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

@@ -138,7 +138,6 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	return append(out, "  missing   "+r.missingData(waiting))
 }
 
-// wrapHanging wraps a line, and indents all further lines by explainIndent.
 func wrapHanging(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"

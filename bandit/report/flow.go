@@ -104,8 +104,7 @@ func (r *Report) FlowSentence() string {
 	return text + " (" + strings.Join(reasons, ", ") + ")"
 }
 
-// Groups states how many sessions are treated, control, unmatched and rewarded, and how many are counted with their
-// run.
+// Groups describes the counts of treated, control, unmatched and rewarded sessions, and of sessions counted with a run.
 func (f *Flow) Groups() (list []string) {
 	if f.InExperiment > 0 {
 		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", Grouped(f.Treated), Grouped(f.Control))

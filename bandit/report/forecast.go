@@ -13,7 +13,7 @@ import (
 // Goal is what a planned trial aims for: a number of picks, or enough picks to find an effect of DetectableEffect with
 // probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5.
 type Goal struct {
-	Picks            int64   // rewarded picks; in a trial on an outcome: picks in closed sessions
+	Picks            int64   // rewarded picks; in a trial on an outcome: closed picks
 	DetectableEffect float64 // for the outcomes turns, tokens and seconds: a relative change
 	Power            float64
 	Epsilon          float64 // withheld share

@@ -72,7 +72,7 @@ func globalRow(in Input, s trial.Stats, valid bool) Global {
 	return g
 }
 
-// RulesNote says how many sessions are not compared with control, because they have a measured rules file section.
+// RulesNote says how many sessions are not compared with control, because of a measured rules file section.
 func (g *Global) RulesNote() string {
 	verb := "sessions with a match carry"
 	if g.MeasuredRules == 1 {

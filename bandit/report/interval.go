@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is the number of sessions at which the interval for all lessons together is tightest. The number is
-// larger than trial.LessonTightestAt, because control sessions are few.
+// globalTightestAt is trial.LessonTightestAt for the interval for all lessons together, larger because control sessions
+// are few.
 const globalTightestAt = 5000
 
 // sums holds the sums behind an interval. count, sum and sumOfSquares describe z, the effect estimated from one pick.
@@ -29,8 +29,8 @@ func (s sums) variance() float64 {
 
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
 // Time-uniform central limit theory and asymptotic confidence sequences, 2021). The interval is valid at all times
-// simultaneously. An interval for one planned evaluation (Wald, Wilson), if read daily, misses the true effect at some
-// time in half of all experiments.
+// simultaneously. An interval for one evaluation (Wald, Wilson), if read daily, misses the true effect at some time in
+// half of all experiments.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
@@ -43,7 +43,6 @@ func (s sums) pValue() float64 {
 
 const maxPicks = 1e9 // largest number of picks in a prediction
 
-// picksForWidth returns how many picks make the half-width at most target.
 func picksForWidth(target, variance float64) float64 {
 	if !(target > 0) {
 		return maxPicks

@@ -11,7 +11,7 @@ import (
 // Models lists the models in sessions with a pick.
 type Models struct {
 	WithVerdict    []string      `json:"seen"` // models in the sessions behind the verdict, most picks first
-	WithoutVerdict []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest, the full bandit.epsilon is withheld in their sessions
+	WithoutVerdict []string      `json:"open"` // models with too few picks or a different effect; with bandit.retest, the full bandit.epsilon is withheld in their sessions
 	Effects        []ModelEffect `json:"effects,omitempty"`
 }
 
@@ -28,8 +28,7 @@ type ModelEffect struct {
 }
 
 // splitModels splits a row's models by whether the verdict covers them. A verdict on the reward covers a model if
-// enough rewarded picks on this model agree with the verdict. Any other verdict needs only enough closed picks on the
-// model.
+// enough rewarded picks on the model agree. Any other verdict needs only enough closed picks.
 func (r *Row) splitModels(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0

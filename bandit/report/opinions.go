@@ -7,7 +7,7 @@ import (
 )
 
 // Add counts an opinion n times and ignores unknown opinions. A negative n removes opinions. A count stays at least 0,
-// because the opinion to remove may never have been stored.
+// because an opinion to remove may never have been stored.
 func (o *Opinions) Add(opinion string, n int64) {
 	count, ok := map[string]*int64{
 		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,

@@ -86,14 +86,13 @@ func canClaim(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= minFindingPerArm && s.withheld >= minFindingPerArm
 }
 
-// recurrenceShare is the share of the permitted false proofs that goes to the test for lower recurrence (the error that
-// the lesson is about occurs less often). The rest is divided among all other tests. The share is large, so that the
-// other tests hardly delay this proof.
+// recurrenceShare is the share of the permitted false proofs for lower recurrence (the error that the lesson is about
+// occurs less often). It is large, so that the other tests, which share the rest, hardly delay this proof.
 const recurrenceShare = 0.8
 
 // findOutcomeBars returns the thresholds for each outcome. The interval p-values are corrected for each outcome
-// separately. The e-values for proven findings are corrected together, over all lessons, outcomes and directions, so at
-// most one in twenty of all proven rows may be wrong.
+// separately, the e-values for proven findings over all lessons, outcomes and directions together, so at most one in
+// twenty proven rows may be wrong.
 //
 // The correction for e-values is e-BH with weights that have mean 1 (Wang and Ramdas, False discovery rate control with
 // e-values, 2022).
@@ -184,7 +183,6 @@ func measuredVarianceFactor(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
 
-// startVariance returns an outcome's variance before any data.
 func startVariance(o trial.Outcome) float64 {
 	switch {
 	case o.Logarithmic():

@@ -69,8 +69,8 @@ func newPlannedTrial(ev trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns an evaluated trial's verdict, or "" before the evaluation. bar is the largest p-value that is a
-// discovery among all planned trials. With a larger p-value the lesson is unproven, even if the interval excludes 0.
+// verdict returns an evaluated trial's verdict, or "" before the evaluation. bar is corrected for all planned trials:
+// with a larger p-value the lesson is unproven, even if the interval excludes 0.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)
@@ -126,7 +126,6 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 	}
 }
 
-// trialVerdict returns the verdict from the latest evaluated trial on the reward.
 func (r *Row) trialVerdict() Verdict {
 	for _, planned := range slices.Backward(r.PlannedTrials) {
 		if planned.Evaluated && planned.Outcome == "" {

@@ -16,14 +16,13 @@ const (
 	alarmRate = 0.05
 	// maxE bounds e-values for printing.
 	maxE = 1e12
-	// betaConcentration is the sum of the two parameters of the Beta distribution in shareLogE. With this sum, the test
-	// is most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
+	// betaConcentration is the sum of the two parameters of the Beta distribution in shareLogE. With 100, the test is
+	// most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
 	betaConcentration = 100
 )
 
-// shareLogE returns the log e-value against "each of the n sessions had probability p to be one of the k". The
-// alternatives are a Beta mixture around p (Lindon and Malek, Anytime-valid inference for multinomial count data,
-// 2022).
+// shareLogE returns the log e-value against "each of n sessions is one of the k with probability p". The alternatives
+// are a Beta mixture around p (Lindon and Malek, Anytime-valid inference for multinomial count data, 2022).
 func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
@@ -49,7 +48,7 @@ func logBeta(a, b float64) float64 {
 
 // combineLogE combines independent e-values into one, as a logarithm: the mean over the products of all subsets, equal
 // to the product of (1 + e)/2. Each further e-value at most halves the evidence in the others. The largest of several
-// e-values would not be an e-value, because a maximum grows by chance with every further e-value.
+// e-values would not be an e-value, because it grows by chance.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLogE(0, l)
@@ -111,8 +110,8 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardSplitLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps) of the
-// sessions": one for the sessions with a reward at close, and one for the other sessions.
+// rewardSplitLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps)": for the
+// sessions with a reward at close, and for the others.
 func rewardSplitLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseInArm(0), s.RewardedAtCloseInArm(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
@@ -121,7 +120,7 @@ func rewardSplitLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 
 // multipliedReportingLogE returns the log e-value against "the lessons do not change which sessions have a reward at
 // close". It multiplies the strata's e-values (rewardSplitLogEs), because all assignments are independent given which
-// sessions have a reward. The product is more sensitive than a mean, because a fault in reporting shows in all strata.
+// sessions have a reward. A product is more sensitive than a mean if a fault shows in all strata.
 func multipliedReportingLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -141,8 +140,7 @@ func validStrata(strata []trial.Stratum) []trial.Stratum {
 }
 
 // alarmLevel returns the alarm threshold for the e-values of all checks: e-BH at alarmRate (Wang and Ramdas, False
-// discovery rate control with e-values, 2022), and at least minAlarmLevel. In a sound experiment, the probability of
-// any false alarm is at most alarmRate.
+// discovery rate control with e-values, 2022), and at least minAlarmLevel.
 func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -172,7 +170,6 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	return new(l / n), new(h / n)
 }
 
-// stratumBounds returns worstCase for one stratum.
 func stratumBounds(s trial.Stratum) (lo, hi float64) {
 	var lowest, highest [2]float64 // bounds on the mean reward, per arm
 	for arm := range 2 {

@@ -18,12 +18,12 @@ const (
 	ProvenHarms Verdict = "proven harms"           // as ProvenHelps
 	TrialHelps  Verdict = "proven in trial: helps" // the planned trial survives the correction for all planned trials
 	TrialHarms  Verdict = "proven in trial: harms" // as TrialHelps
-	Helps       Verdict = "helps"                  // the interval excludes 0 now or excluded 0 earlier, after correction for the other lessons; one in ten of these rows may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes or excluded 0, corrected for the other lessons; one in ten of these rows may be wrong
 	Harms       Verdict = "harms"                  // as Helps
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
 	LikelyHarms Verdict = "likely harms"           // as LikelyHelps
-	Benched     Verdict = "benched"                // the chooser expects harm and picks the lesson in few sessions only
+	Benched     Verdict = "benched"                // the chooser expects harm and rarely picks the lesson
 	Unproven    Verdict = "unproven"               // needs more picks
 )
 
@@ -31,8 +31,8 @@ const (
 type Report struct {
 	GeneratedAt      time.Time         `json:"generated_at"`
 	RewardDefinition string            `json:"reward_definition"`
-	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions closed under other reward definitions, not in these numbers
-	Objective        string            `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from withholding at random
+	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions closed under other reward definitions, not counted here
+	Objective        string            `json:"objective"`                   // bandit.objective; under every objective, the effects come from withholding at random
 	Holdout          string            `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
 	Tenant           string            `json:"tenant,omitempty"`
 	Window           string            `json:"window,omitempty"`      // effects in sessions that started in the window; empty: all
@@ -165,7 +165,7 @@ func (s *Spending) Add(o Spending) {
 // require.
 type SRM struct {
 	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
-	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value: over all lessons and checks, one sound experiment in twenty ever has a false alarm
+	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value; one sound experiment in twenty ever has a false alarm, over all lessons and checks
 	OK     bool    `json:"ok"`
 }
 
@@ -184,10 +184,10 @@ type Reporting struct {
 type Row struct {
 	Slug           string         `json:"slug"`
 	ContentHash    string         `json:"content_hash"`
-	Arm            string         `json:"arm"` // measured unit: the lesson with this text and presentation
+	Arm            string         `json:"arm"` // the lesson with this text and presentation
 	State          string         `json:"state"`
 	Matched        int64          `json:"matched"`      // closed sessions with a match
-	OpenMatched    int            `json:"open_matched"` // open sessions with a match, which do not count yet; 0 in a provisional report
+	OpenMatched    int            `json:"open_matched"` // open sessions with a match, not counted yet; 0 in a provisional report
 	Picked         int64          `json:"picked"`       // closed sessions with a pick
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
 	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
@@ -202,12 +202,12 @@ type Row struct {
 	Hi             *float64       `json:"hi"`
 	Posterior      float64        `json:"posterior_mean"` // model-based
 	PHelps         float64        `json:"p_helps"`        // model-based: P(effect > 0)
-	LOODelta       *float64       `json:"loo_delta"`      // observational: mean reward with the lesson minus the mean in all other sessions
+	LOODelta       *float64       `json:"loo_delta"`      // mean reward with the lesson minus the mean in all other sessions: not causal
 	LOOGap         *float64       `json:"loo_gap"`        // loo_delta minus effect: the error in an analysis without random assignment
 	Success        int64          `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
 	Failure        int64          `json:"failure_count"`  // rewarded sessions with an injection, reward below .5
-	Better         float64        `json:"better"`         // injected sessions with a reward above the expectation: reward minus expectation, summed
-	Worse          float64        `json:"worse"`          // injected sessions with a reward below the expectation: expectation minus reward, summed
+	Better         float64        `json:"better"`         // reward above the expectation, summed over injected sessions
+	Worse          float64        `json:"worse"`          // reward below the expectation, summed over injected sessions
 	Caution        bool           `json:"caution"`        // the lesson is presented as a caution
 	Tokens         int64          `json:"tokens"`         // per injection
 	TokensTotal    int64          `json:"tokens_total"`
@@ -215,7 +215,7 @@ type Row struct {
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
 	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions with the pick withheld
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
-	CachedChange   *float64       `json:"cached_change"`   // cached_injected minus the share with the pick withheld; causal, because the assignment is random
+	CachedChange   *float64       `json:"cached_change"`   // cached_injected minus the share with the pick withheld: causal
 	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
 	AfterTrial     string         `json:"next,omitempty"`  // what happens to the lesson after the planned trial
@@ -235,7 +235,7 @@ type Row struct {
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
 	SRM            SRM            `json:"srm"`                        // check on this row's random assignment
-	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
+	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, or the tier
 	RetireReason   string         `json:"retire,omitempty"`           // why the lesson might be retired
 	Note           string         `json:"note,omitempty"`             // limits on the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another probability of withholding, if requested
@@ -248,7 +248,7 @@ type Row struct {
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`
 	Guardrail      string         `json:"guardrail,omitempty"` // outcomes in report.guardrails that rose: dearer, more errors
-	Opinions       *Opinions      `json:"opinions,omitempty"`  // judges' opinions, not measured and in no other field; nil if none
+	Opinions       *Opinions      `json:"opinions,omitempty"`  // judges' opinions, not measured; nil if none
 }
 
 // Band is the effect as of one day.
@@ -298,8 +298,8 @@ type Propensity struct {
 	EValue           float64  `json:"e_value"` // e-value against random assignment in these sessions alone
 }
 
-// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements: a
-// report is built without them, and Annotate adds them to the finished rows.
+// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements;
+// Annotate adds them to a finished report.
 type Opinions struct {
 	Followed     int64 `json:"followed"`
 	Ignored      int64 `json:"ignored"`

@@ -129,8 +129,8 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, centredReward floa
 // Rewards returns a lesson's reward distribution, or nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells returns the effects by one dimension (ByAgent, ByModel or ByLength), most sessions first, and the number m of
-// cells with enough data. The intervals have level 1 - 0.05/m (Bonferroni).
+// Cells returns the effects by one dimension (ByAgent, ByModel or ByLength), most sessions first. shown is the number
+// of cells with enough data; the intervals have level 1 - 0.05/shown (Bonferroni).
 func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {

@@ -65,7 +65,6 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows for lessons that no session has matched. The table prints only their names.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -229,7 +228,6 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), shortCount(with)+"/"+shortCount(without))
 }
 
-// shortCount formats n in at most four characters.
 func shortCount(n int64) string {
 	switch {
 	case n < 10_000:

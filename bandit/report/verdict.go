@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// likelyDeviations is how far the mean effect lies from 0 for the verdicts "likely helps" and "likely harms", in
-// posterior standard deviations.
+// likelyDeviations is the smallest mean effect for the verdicts "likely helps" and "likely harms", in posterior
+// standard deviations.
 const likelyDeviations = 2.5
 
 func (b *builder) verdict(r *Row, s trial.Stats, belief Belief) Verdict {
@@ -84,8 +84,8 @@ func (b *builder) proven(s trial.Stats) Verdict {
 }
 
 // claimRate is the nominal level for calling rows "helps" or "harms". The measured error rate is lower, because an
-// interval that is valid at all times is wide. If a fifth of the lessons help, one such row in sixteen was wrong after
-// 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
+// interval that is valid at all times is wide: if a fifth of the lessons help, one such row in ten was wrong after
+// 40,000 sessions (docs/decisions/0044).
 const claimRate = 0.50
 
 // claimError is the measured error rate in rows called "helps" or "harms", rounded up.

@@ -30,7 +30,7 @@ func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 const likeSuffix = "~like"
 
 // LikenessSlug returns the arm name for a lesson that matched by likeness: a similar text instead of an exact match.
-// Such picks have a separate arm, so their effect never mixes with the effect on exact matches.
+// Such picks have a separate arm and effect.
 func LikenessSlug(slug string) string { return slug + likeSuffix }
 
 // LessonSlug removes the suffix for a match by likeness.
@@ -65,7 +65,7 @@ type Pick struct {
 	Arm         Arm         `json:"arm"`
 	Eps         float64     `json:"eps"` // probability of withholding
 	Injected    bool        `json:"inj"`
-	MeanEffect  float64     `json:"m"`   // posterior mean effect at the pick
+	MeanEffect  float64     `json:"m"`   // the chooser's mean effect at the pick
 	Offset      float64     `json:"off"` // offset: expected session reward without the lesson
 	Centre      float64     `json:"c"`   // reward centre in the report
 	Tokens      int         `json:"tok,omitempty"`
@@ -75,9 +75,9 @@ type Pick struct {
 	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the random decision
 }
 
-// Assignment holds a session's random decisions and expected rewards, which never change after the decision. What a
-// session adds to the counters is a pure function of the Assignment and the reward. The caller sets Category, Model and
-// Day before the first Decide.
+// Assignment holds a session's random decisions and expected rewards, which never change after the decision. A
+// session's deltas are a pure function of the Assignment and the reward. The caller sets Category, Model and Day before
+// the first Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
 	ControlP         float64        `json:"g"` // probability of Control
@@ -93,11 +93,11 @@ type Assignment struct {
 	At               int64          `json:"at,omitempty"`    // session start, in seconds since 1970
 	Day              int32          `json:"day"`             // session start in days since 1970: the bucket in the dated counters
 	Excluded         bool           `json:"ex,omitempty"`    // outside the experiment; Exclude sets the field
-	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the decision about Control had a section under measurement; the session is in no comparison between treated and control
+	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the decision about Control had a measured section; the session is not in the comparison between treated and control
 	Refused          bool           `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
-	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request from which rules file sections were cut; the session stays in the sections' measurement
+	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without the cut rules file sections; the session stays in the experiment
 	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at close; later feedback does not change this field
-	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction to an earlier session must not remove what was never added
+	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction must not remove what was never added
 	Reward           string         `json:"rw,omitempty"`    // reward definition at close; empty for the default definition
 
 	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record from an earlier release
@@ -109,8 +109,8 @@ type RewardAtClose struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl decides at random, in its first call only, whether the session gets no lessons. control is the
-// probability of getting none. The result reports whether this call made the decision.
+// FlipControl decides at random, in the first call only, whether the session gets no lessons, with probability control.
+// The result reports whether this call made the decision.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -154,8 +154,8 @@ func (a *Assignment) PickByArm(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match with an arm. The loop warning has no match, because a match changes the session's expected
-// reward, which is fixed before a loop is found.
+// Match returns the match with an arm. The loop warning has none, because a match would change the expected reward,
+// which is fixed before a loop is found.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -163,16 +163,16 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. A later loop does not
-// count, because a lesson may have caused it.
+// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. A lesson may have caused
+// a later loop.
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison between treated and control sessions. A session with a
 // measured section in a rules file is not: the section may have been cut, and control sessions keep every section.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
-// Merge joins two copies that diverged on two replicas. The random decisions in both copies agree, and a decision in
-// either copy is kept. aIsOlder reports whether a is the older copy.
+// Merge joins two copies that diverged on two replicas. A decision in either copy is kept; decisions in both agree.
+// aIsOlder reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {

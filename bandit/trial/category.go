@@ -2,15 +2,14 @@ package trial
 
 import "strings"
 
-// Category returns "agent|model family|length class". A "|" in a part becomes "_", because a client may send any text
-// as agent and model.
+// Category returns "agent|model family|length class". A "|" in a part becomes "_", because agent and model are free
+// text.
 func Category(agent, model, length string) string {
 	part := func(s string) string { return strings.ReplaceAll(s, "|", "_") }
 	return part(agent) + "|" + part(model) + "|" + part(length)
 }
 
-// CategoryParts splits a category. In a category from an older release the agent may contain "|", so the parts are read
-// from the end.
+// CategoryParts splits a category from the end, because in older releases the agent may contain "|".
 func CategoryParts(category string) (agent, model, length string) {
 	end := strings.LastIndexByte(category, '|')
 	if start := strings.LastIndexByte(category[:max(end, 0)], '|'); start >= 0 {

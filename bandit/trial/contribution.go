@@ -79,9 +79,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session with a changed request that the upstream refused. The session stays in the comparison:
-// only a session with an injection can be refused, so leaving the session out would bias the effect. If the refused
-// request lacked the cut sections (CutRefused), the refusal counts only for the sections.
+// countRefusals counts a session with a changed request that the upstream refused. Leaving the session out would bias
+// the effect, because only sessions with an injection have changed requests. With CutRefused, the refusal counts only
+// for the cut sections.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -138,8 +138,8 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 }
 
 // anyInjected reports whether any pick in the first decision was injected, and returns the probability that none was.
-// The probability is 0 if the picks were not random. Later picks are ignored, because an injected lesson may have
-// caused a later match.
+// The probability is 0 if the picks were not random. Later picks are ignored, because an injection may have caused
+// them.
 func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	first := 0 // a loop warning may precede the first picks
 	for i := range a.Picks {

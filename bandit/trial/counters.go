@@ -54,8 +54,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// ScopePrefixLen returns how many leading deltas have the same scope. The caller adds these deltas under one lock, so
-// no reader sees a count without the sum.
+// ScopePrefixLen returns how many leading deltas have the same scope. Added under one lock, they never show a reader a
+// count without the sum.
 func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
@@ -64,7 +64,6 @@ func ScopePrefixLen(ds []Delta) int {
 	return n
 }
 
-// addScope adds deltas to the scope's sums, and to the sums shared by all scopes.
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scopeSums(name, true)
 	var betsChanged, pooled bool
@@ -181,8 +180,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies each interval's smallest width from old counters, after c was reloaded from the store. The store does
-// not have these widths.
+// Inherit copies each interval's smallest width from old counters after a reload, because the store does not have these
+// widths.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()

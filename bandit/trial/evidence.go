@@ -34,7 +34,7 @@ func logE(w []int64) float64 {
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that
-// is a discovery, or -1. tests is the family size, larger than len(p) if all further p-values are 1.
+// is a discovery, or -1. tests is the number of tests; the p-values missing in p are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
 		return q * float64(k) / float64(max(tests, 1))
@@ -44,7 +44,7 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 
 // EvidenceBar returns the smallest log e-value that is a discovery, for every dependence between the tests (Wang and
 // Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q k). Without
-// a discovery, EvidenceBar returns the bar for the largest e-value.
+// a discovery, the result is the bar for the largest e-value.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)

@@ -25,15 +25,15 @@ func ExclusionReasons() [exclusionReasons]ExclusionReason {
 }
 
 // Exclude takes the session out of the experiment, for the first reason given. A reason that only treated sessions can
-// have must not exclude a session: it would bias the comparison.
+// have would bias the comparison.
 func (a *Assignment) Exclude(why ExclusionReason) {
 	if !a.Excluded {
 		a.Excluded, a.ExcludedFor = true, why
 	}
 }
 
-// MemberAssignment returns the assignment for a session in a unit (a run, or a session with sub-agents). The unit has
-// the random decisions. Only the unit is counted.
+// MemberAssignment returns the assignment for a session in a unit (a run, or a session with sub-agents). Only the unit
+// has random decisions and is counted.
 func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
 // exclusionDeltas counts the reason. A reason from a newer release counts as unknown.

@@ -10,8 +10,8 @@ import (
 // DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// RaiseMaxima raises the running maxima for the arms that changed since the last call, and returns the raised maxima
-// for the caller to store.
+// RaiseMaxima raises the running maxima for the arms changed since the last call, and returns the raised maxima, which
+// the caller stores.
 //
 // The maxima cannot be computed from the sums: a later correction lowers a sum, but the earlier evidence stays valid.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
@@ -30,7 +30,6 @@ func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	return dst
 }
 
-// raiseEValues raises the maxima for both e-values and the interval, and appends them to dst.
 func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 // OtherModels is the name for all models beyond the first maxModels.
 const OtherModels = "other"
 
-// maxModels bounds the models counted by name. The name comes from a request, so without a bound an agent could add
-// counters without end.
+// maxModels bounds the models counted by name, because the name comes from a request.
 const maxModels = 32
 
 // modelPrefix begins the counters for one model: "model.z:NAME".
@@ -111,12 +110,11 @@ type ModelEffect struct {
 	ShrunkenSD float64 // Shrunken's posterior standard deviation
 }
 
-// seenDeviations is the normal distribution's one-sided 90% quantile. IncludesModel requires that many standard
-// deviations.
+// seenDeviations is the normal distribution's one-sided 90% quantile, for IncludesModel.
 const seenDeviations = 1.2816
 
-// IncludesModel reports whether the lesson's evidence includes the model: enough rewarded picks, and a probability of
-// at least 90% that the effect has the given sign (0: any effect).
+// IncludesModel reports whether the lesson's evidence includes the model: enough rewarded picks, and with 90%
+// probability an effect with the given sign (0: any effect).
 func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
@@ -212,8 +210,7 @@ func BetweenVariance(effects, variances []float64) (mean, between float64) {
 }
 
 // IsModelUnseen reports whether the arm's evidence includes other models but not the given one. The chooser can then
-// withhold the full share in that model's sessions. The result is false if the evidence includes no model, as in
-// counters from an earlier release.
+// withhold the full share in that model's sessions. The result is false if the evidence includes no model.
 func (c *Counters) IsModelUnseen(k Arm, model string) bool {
 	s := c.scopeSums(string(k), false)
 	if model == "" || k == "" || s == nil {

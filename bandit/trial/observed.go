@@ -6,8 +6,7 @@ import (
 )
 
 // outcomeBetCount is the number of bet sizes (assumed effects) on an outcome, in multiples of Measurement.Width. The
-// bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger, and a session has
-// seven outcomes.
+// bets are larger and fewer than on a reward, because effects on outcomes are larger, and a session has seven outcomes.
 const outcomeBetCount = 4
 
 func outcomeBetSize(k int, eps float64) float64 {
@@ -43,7 +42,7 @@ func newOutcomeFields() (out [OutcomeCount][outcomeSumCount]string) {
 	return out
 }
 
-// addOutcomes adds the outcomes when the session closes, so that each outcome counts once, with or without a reward.
+// addOutcomes adds the outcomes when the session closes, with or without a reward.
 func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -140,8 +139,8 @@ func startMean(o Outcome) float64 {
 const capDeviations = 3
 
 // NewMeasurement returns the measurement for a pick that is withheld with probability eps. The centres are eps
-// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. For an outcome that needs a scale, the e-values
-// begin after 50 closed picks, when the spread of the values is known.
+// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. If an outcome needs a scale, the e-values begin
+// after 50 closed picks.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)
@@ -176,5 +175,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSumCount is the number of outcome sums that Counters.pool adds up over all arms: the sums before oZ.
+// poolSumCount is the number of outcome sums in Counters.pool: those before oZ.
 const poolSumCount = oZ

@@ -46,7 +46,8 @@ func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 // cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// needsScale reports whether an outcome's e-values need the spread of the values. An outcome that is 0 or 1 does not.
+// needsScale reports whether an outcome's e-values need the spread of the values, because the outcome is not just 0 or
+// 1.
 func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (

@@ -12,8 +12,8 @@ import (
 )
 
 // A planned trial is evaluated once, after a number of rewarded picks set before the start. Each session with a reward
-// at close leaves one entry. The evaluation uses the N entries with the earliest session starts. The result is thus
-// identical on every replica, whichever session closes first, and can be recomputed from an export.
+// at close leaves one entry. The evaluation uses the entries with the earliest session starts, so the result is
+// identical on every replica, and can be recomputed from an export.
 //
 // Feedback that arrives after a session has closed leaves the evaluation unchanged.
 
@@ -26,8 +26,8 @@ const plannedPrefix = "t:"
 // PlannedScope returns the scope for a trial's entries.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// PlannedName returns a planned trial's name: the start, the number of rewarded picks, and the outcome unless it is the
-// reward. The name is empty for a trial without a planned number.
+// PlannedName returns a planned trial's name: the start, the number of picks, and the outcome if any. The name is empty
+// without a number of picks.
 func PlannedName(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
@@ -56,13 +56,12 @@ type plannedTrial struct {
 	isSorted bool
 }
 
-// tieBreakerDigits is a tieBreaker's length: enough digits to order sessions that start in one second, and too few to
-// identify a session.
+// tieBreakerDigits is enough to order sessions that start in one second, and too little to identify a session.
 const tieBreakerDigits = 8
 
 // TrialEntries returns the deltas that a session adds to its picks' planned trials when it closes. Without a reward, y
-// is not a number, and only trials on an outcome get a delta. The delta encodes z and whether the pick was injected,
-// and is never 0.
+// is NaN, and only trials on an outcome get a delta. A delta encodes z and whether the pick was injected, and is never
+// 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -191,9 +190,8 @@ func (t *plannedTrial) sort() {
 }
 
 // PicksFor returns how many rewarded picks the two-sided test at the given level needs to find the effect with the
-// given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance of
-// a pick's term in the effect, and z(p) is the normal quantile (Lachin, Introduction to sample size determination and
-// power analysis for clinical trials, 1981).
+// given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon), and z(p) is the
+// normal quantile (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
@@ -202,8 +200,8 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
-// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, or with fewer than twenty
-// injected or twenty withheld, the interval would be invalid.
+// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, in total or in one arm, the
+// interval would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20
 	rareShare := 0.5

@@ -38,8 +38,8 @@ func (s *sums) isConcluded() bool {
 	return v[iNoEffectAt] > 0 || v[iMaxAbove] >= bar && v[iMaxBelow] < bar
 }
 
-// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. Only the width decides, so
-// that no trial ends because of where the interval lies. The caller holds mu.
+// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. A trial that ended because of
+// where the interval lies would be biased. The caller holds mu.
 func (s *sums) hasReachedWidth(until float64) bool {
 	total := s.row(rowTotal)
 	n := fromFixed(total[iN])

@@ -71,7 +71,7 @@ type DayStats struct {
 	Spent [2]Spending // global only: control, treated
 }
 
-// RewardedInArm returns the number of rewarded sessions: with the pick withheld for 0, injected for 1.
+// RewardedInArm returns the number of rewarded sessions in arm 0 (withheld) or 1 (injected).
 func (s Stratum) RewardedInArm(injected int) (n int64) {
 	for _, k := range s.Rewarded[injected] {
 		n += k
@@ -79,7 +79,7 @@ func (s Stratum) RewardedInArm(injected int) (n int64) {
 	return n
 }
 
-// RewardedAtCloseInArm returns how many sessions had a reward at close: with the pick withheld for 0, injected for 1.
+// RewardedAtCloseInArm returns how many sessions in arm 0 (withheld) or 1 (injected) had a reward at close.
 func (s Stratum) RewardedAtCloseInArm(injected int) (n int64) {
 	for _, k := range s.RewardedAtClose[injected] {
 		n += k

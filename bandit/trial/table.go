@@ -10,9 +10,9 @@ import (
 // Columns is the number of values in a Table row.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds ordered rows of integers, packed into bytes, because most rows have few and small values. Unpacked, the
-// evidence from one session for one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a
-// Table share bytes.
+// Table holds ordered rows of integers, packed into bytes, because most rows have few and small values. Unpacked, one
+// session's evidence for one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a Table
+// share bytes.
 //
 // A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte

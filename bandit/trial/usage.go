@@ -6,11 +6,11 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo scales token counters to thousands, so that a long session does not exceed the bound in Fixed.
+// kilo scales token counters to thousands, because Fixed bounds a number.
 const kilo = 1000
 
-// CostDeltas returns the deltas (changes to counters) for a session's cost when it closes, with and without each
-// lesson. The cost shows whether a lesson shortens sessions or breaks the upstream's prompt cache.
+// CostDeltas returns the deltas (changes to counters) for a session's cost when it closes. The cost shows whether a
+// lesson shortens sessions or breaks the upstream's prompt cache.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil

@@ -23,11 +23,11 @@ func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Rows with fewer picks were half
-// of all false verdicts, because their variance is not known well enough.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Rows with fewer picks, and so
+// with an uncertain variance, were half of all false verdicts.
 const MinVerdictPerArm = 50
 
-// EnoughForVerdict reports whether both counts reach MinVerdictPerArm.
+// EnoughForVerdict reports whether both arms have MinVerdictPerArm picks.
 func EnoughForVerdict(injected, withheld float64) bool {
 	return injected >= MinVerdictPerArm && withheld >= MinVerdictPerArm
 }
@@ -41,7 +41,7 @@ func Moments(n, sum, squares float64) (mean, variance float64) {
 	return mean, math.Max(squares/n-mean*mean, minVariance)
 }
 
-// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions with the given variance in z,
+// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions with the given variance of z,
 // tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit
 // theory and asymptotic confidence sequences, 2021).
 func HalfWidth(n, variance, tightestAt float64) float64 {
@@ -50,8 +50,7 @@ func HalfWidth(n, variance, tightestAt float64) float64 {
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
 }
 
-// IntervalPValue returns the smallest Alpha at which the HalfWidth interval excludes 0, a p-value that is valid at any
-// time.
+// IntervalPValue returns the level at which the HalfWidth interval would exclude 0: a p-value valid at any time.
 func IntervalPValue(effect, n, variance, tightestAt float64) float64 {
 	return math.Exp(logIntervalPValue(effect, n, variance, tightestAt))
 }
