@@ -75,14 +75,14 @@ func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 }
 
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
-	known := func(d trial.Delta) bool {
+	isKnown := func(d trial.Delta) bool {
 		_, ok := findPosition(&d)
 		return ok
 	}
 	switch kind := parseScopeKind(scope); kind {
 	case otherKind:
 	case armKind:
-		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, known)); a != nil {
+		if a := c.arm(trial.Arm(scope), slices.ContainsFunc(ds, isKnown)); a != nil {
 			a.add(ds)
 		}
 	default:

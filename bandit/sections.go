@@ -15,8 +15,8 @@ func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, secti
 	}
 	from := len(a.Picks)
 	for _, p := range sections {
-		if known, ok := a.PickByArm(p.Arm); ok {
-			earlier = append(earlier, known)
+		if old, ok := a.PickByArm(p.Arm); ok {
+			earlier = append(earlier, old)
 			continue
 		}
 		p.Offset, p.Centre = a.Base, trial.Round(clip(a.Base, minCentre, maxCentre))

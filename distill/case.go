@@ -104,17 +104,17 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 // addFix counts a successful fix once, even if an earlier attempt failed.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
-	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
+	pos := slices.IndexFunc(o.failure.Fixes, func(counted CountedFix) bool { return counted.fix() == f })
 	switch {
-	case at < 0:
+	case pos < 0:
 		o.failure.Fixes = append(o.failure.Fixes, worked)
-	case o.failure.Fixes[at].Sessions == 0 && f.Kind != fixLookupOnly: // an earlier attempt failed
-		o.failure.Fixes[at] = worked
+	case o.failure.Fixes[pos].Sessions == 0 && f.Kind != fixLookupOnly: // an earlier attempt failed
+		o.failure.Fixes[pos] = worked
 	}
 }
 
 func (o *occurrence) addFailedFix(f Fix) {
-	if !slices.ContainsFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
+	if !slices.ContainsFunc(o.failure.Fixes, func(counted CountedFix) bool { return counted.fix() == f }) {
 		o.failure.Fixes = append(o.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Failed: 1})
 	}
 }
@@ -146,11 +146,11 @@ func (ps *parsedSession) failures() []*occurrence {
 		if !ok {
 			continue
 		}
-		at := slices.IndexFunc(found, func(m *occurrence) bool { return m.failure.Key == c.Key })
-		if at < 0 {
-			at, found = len(found), append(found, ps.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
+		pos := slices.IndexFunc(found, func(m *occurrence) bool { return m.failure.Key == c.Key })
+		if pos < 0 {
+			pos, found = len(found), append(found, ps.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
-		found[at].addFailure(ps, i)
+		found[pos].addFailure(ps, i)
 	}
 	for _, m := range found {
 		if m.failure.MaxFailures == 1 {
@@ -196,8 +196,8 @@ func (o *occurrence) addFailure(parsed *parsedSession, i int) {
 // markLookupsFailed marks the lookups for a repeated failure as failed fixes.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
-		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {
-			h.Sessions, h.Failed, h.Refs = 0, 1, nil
+		if fix := &o.failure.Fixes[i]; fix.Kind == fixLookupOnly {
+			fix.Sessions, fix.Failed, fix.Refs = 0, 1, nil
 		}
 	}
 }
@@ -319,18 +319,18 @@ func (c *Case) add(other *Case) {
 	}
 	c.MaxFailures, c.Changed = max(c.MaxFailures, other.MaxFailures), c.Changed || other.Changed
 	c.Refs = addRefs(c.Refs, other.Refs)
-	for _, h := range other.Fixes {
-		at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.fix() == h.fix() })
-		if at < 0 {
+	for _, counted := range other.Fixes {
+		pos := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.fix() == counted.fix() })
+		if pos < 0 {
 			if len(c.Fixes) < 16 {
-				c.Fixes = append(c.Fixes, h)
+				c.Fixes = append(c.Fixes, counted)
 			}
 			continue
 		}
-		c.Fixes[at].Sessions += h.Sessions
-		c.Fixes[at].Failed += h.Failed
-		c.Fixes[at].Distinct += h.Distinct
-		c.Fixes[at].Refs = addRefs(c.Fixes[at].Refs, h.Refs)
+		c.Fixes[pos].Sessions += counted.Sessions
+		c.Fixes[pos].Failed += counted.Failed
+		c.Fixes[pos].Distinct += counted.Distinct
+		c.Fixes[pos].Refs = addRefs(c.Fixes[pos].Refs, counted.Refs)
 	}
 }
 

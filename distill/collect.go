@@ -31,18 +31,18 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
-	for _, h := range c.Fixes {
-		if h.Sessions == 0 {
-			if m.addOnce("failed|" + c.Key + "|" + h.fix().key()) {
-				fixes = append(fixes, h)
+	for _, counted := range c.Fixes {
+		if counted.Sessions == 0 {
+			if m.addOnce("failed|" + c.Key + "|" + counted.fix().key()) {
+				fixes = append(fixes, counted)
 			}
 			continue
 		}
-		if m.addOnce(c.Key + "|" + h.fix().key()) {
-			if m.addOnce("lesson|" + c.groupKey(&h)) {
-				h.Distinct = 1
+		if m.addOnce(c.Key + "|" + counted.fix().key()) {
+			if m.addOnce("lesson|" + c.groupKey(&counted)) {
+				counted.Distinct = 1
 			}
-			fixes = append(fixes, h)
+			fixes = append(fixes, counted)
 		}
 	}
 	if c.Ended > 0 && !m.addOnce("ended|"+c.Key) {

@@ -51,11 +51,11 @@ func caseDrafts(cases []*Case, orgWords bool) []Draft {
 	var out []Draft
 	bySlug := map[string]int{} // index in out
 	add := func(d Draft, ok bool) {
-		at, exists := bySlug[d.Slug]
+		pos, exists := bySlug[d.Slug]
 		switch {
 		case !ok:
 		case exists:
-			out[at].merge(&d)
+			out[pos].merge(&d)
 		default:
 			bySlug[d.Slug] = len(out)
 			out = append(out, d)
@@ -72,19 +72,19 @@ func caseDrafts(cases []*Case, orgWords bool) []Draft {
 		if !ok {
 			continue
 		}
-		h, ok := c.supportedFix()
+		counted, ok := c.supportedFix()
 		if !ok || isSuspicious(c) {
 			continue
 		}
-		key := c.groupKey(&h)
+		key := c.groupKey(&counted)
 		g := groups[key]
 		if g == nil {
-			g = &group{fix: h.fix()}
+			g = &group{fix: counted.fix()}
 			groups[key], order = g, append(order, g)
 		}
-		g.cases, g.sightings = append(g.cases, c), g.sightings+h.Distinct
-		g.refs = addRefs(g.refs, h.Refs)
-		g.comparison.add(c.comparison(&h))
+		g.cases, g.sightings = append(g.cases, c), g.sightings+counted.Distinct
+		g.refs = addRefs(g.refs, counted.Refs)
+		g.comparison.add(c.comparison(&counted))
 	}
 	for _, g := range order {
 		add(g.draft())
@@ -211,11 +211,11 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
 	}
-	h := CountedFix{Kind: fixRedone}
-	if at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.Kind == fixRedone }); at >= 0 {
-		h = c.Fixes[at]
+	redone := CountedFix{Kind: fixRedone}
+	if pos := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.Kind == fixRedone }); pos >= 0 {
+		redone = c.Fixes[pos]
 	}
-	compared := c.comparison(&h)
+	compared := c.comparison(&redone)
 	return &compared
 }
 

@@ -33,8 +33,8 @@ var knownFailures = sync.OnceValue(func() []knownFailure { return decodeEmbedded
 
 func findKnownFailure(slug string) *knownFailure {
 	list := knownFailures()
-	if at := slices.IndexFunc(list, func(k knownFailure) bool { return k.Slug == slug }); slug != "" && at >= 0 {
-		return &list[at]
+	if pos := slices.IndexFunc(list, func(k knownFailure) bool { return k.Slug == slug }); slug != "" && pos >= 0 {
+		return &list[pos]
 	}
 	return nil
 }

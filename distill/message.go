@@ -57,14 +57,14 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	if l.scope > scopePublic {
 		l.persons = personsIn(line, true)
 	}
-	for at := 0; at < len(line) && !l.done; {
-		if line[at] == ' ' || line[at] == '\t' {
-			at++
+	for start := 0; start < len(line) && !l.done; {
+		if line[start] == ' ' || line[start] == '\t' {
+			start++
 			continue
 		}
-		next := at + tokenLength(line[at:])
-		l.readWord(at, next)
-		at = next
+		next := start + tokenLength(line[start:])
+		l.readWord(start, next)
+		start = next
 	}
 	l.endRun()
 	l.best.phrase = trimTail(l.best.phrase)
@@ -78,11 +78,11 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 // trimTail removes words at the end, such as "of the", that only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
-		at := strings.LastIndexAny(phrase, " \t")
-		if at < 0 || !wordList("trailing")[strings.ToLower(phrase[at+1:])] {
+		pos := strings.LastIndexAny(phrase, " \t")
+		if pos < 0 || !wordList("trailing")[strings.ToLower(phrase[pos+1:])] {
 			return phrase
 		}
-		phrase = strings.TrimRight(phrase[:at], " \t,;:")
+		phrase = strings.TrimRight(phrase[:pos], " \t,;:")
 	}
 }
 
@@ -121,18 +121,18 @@ func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	return kind
 }
 
-func (s *messageScanner) readWord(at, next int) {
-	lo, hi := trimToken(s.line, at, next)
-	shown := s.line[at:next]
+func (s *messageScanner) readWord(start, next int) {
+	lo, hi := trimToken(s.line, start, next)
+	shown := s.line[start:next]
 	if dot := strings.LastIndexByte(s.line[lo:hi], '.'); dot >= 0 && isErrorName(s.line[lo+dot+1:hi]) {
 		lo += dot + 1 // skip the module in an exception
 		shown = s.line[lo:next]
 	}
 	word := s.line[lo:hi]
-	kind := s.classify(word, lo > at && strings.IndexByte("'\"`[<{", s.line[lo-1]) >= 0)
+	kind := s.classify(word, lo > start && strings.IndexByte("'\"`[<{", s.line[lo-1]) >= 0)
 	switch {
 	case word == "":
-		if at > s.runEnd {
+		if start > s.runEnd {
 			s.endRun()
 		}
 	case kind == privateWord:
@@ -170,10 +170,10 @@ func (s *messageScanner) readWord(at, next int) {
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
-	if at := strings.Index(text, folded); at >= 0 && folded != "" {
-		rest := text[at+len(folded):]
+	if pos := strings.Index(text, folded); pos >= 0 && folded != "" {
+		rest := text[pos+len(folded):]
 		if gaps := strings.Count(rest, "…"); gaps > 1 || gaps == 1 && (len(strings.Fields(rest)) < 3 || strings.HasSuffix(rest, "…")) {
-			text, cut = text[:at+len(folded)], " …"
+			text, cut = text[:pos+len(folded)], " …"
 		}
 	}
 	text = strings.Trim(text, " ….,:;([{\"'`")

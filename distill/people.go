@@ -124,11 +124,11 @@ func namesReplacement(words, replaced, wanted string) bool {
 		for i := range list {
 			list[i] = strings.Trim(list[i], ".'")
 		}
-		at := slices.Index(list, replaced)
-		if at < 0 || !slices.Contains(list, wanted) {
+		pos := slices.Index(list, replaced)
+		if pos < 0 || !slices.Contains(list, wanted) {
 			continue
 		}
-		for _, w := range slices.Backward(list[max(0, at-3):at]) {
+		for _, w := range slices.Backward(list[max(0, pos-3):pos]) {
 			if w == wanted { // a negation before the wanted program means another program
 				break
 			}
@@ -152,8 +152,8 @@ func (c *command) isRequested(previous *command, words []string) bool {
 	if len(c.args) == 0 || len(previous.args) == 0 || c.args[0] != previous.args[0] || !isSubcommand(c.args[0]) {
 		return false
 	}
-	at := slices.Index(words, "use")
-	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
+	pos := slices.Index(words, "use")
+	return pos >= 0 && pos+2 < len(words) && words[pos+1] == c.program && words[pos+2] == c.args[0]
 }
 
 // requestedOption returns the first new option named by the user.
@@ -176,8 +176,8 @@ func (c *command) requestedOption(words []string, previous *command) string {
 // takesValue reports whether a word that the previous command lacks follows the option. This value is private, and
 // advice to use the option without it would be useless.
 func (c *command) takesValue(flag string, previous *command) bool {
-	at := slices.Index(c.args, flag)
-	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])
+	pos := slices.Index(c.args, flag)
+	return pos >= 0 && pos+1 < len(c.args) && !strings.HasPrefix(c.args[pos+1], "-") && !slices.Contains(previous.args, c.args[pos+1])
 }
 
 // option returns an option, with the value if that is a short number, true or false. Other values may be private.

@@ -31,14 +31,14 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	case err != nil:
 		return nil, used, err
 	}
-	known := map[string]bool{}
+	triggers := map[string]bool{}
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-		known[lesson.NormalizeLookalikes(phrase)] = true
+		triggers[lesson.NormalizeLookalikes(phrase)] = true
 	}
 	var out []string
 	for _, phrase := range usefulTriggers(distinctPhrases(got.Phrases, maxPhrases)) {
 		phrase = strings.ToLower(redactText(phrase))
-		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || known[lesson.NormalizeLookalikes(phrase)] || strings.Contains(phrase, "[redacted:") {
+		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || triggers[lesson.NormalizeLookalikes(phrase)] || strings.Contains(phrase, "[redacted:") {
 			continue
 		}
 		out = append(out, phrase)

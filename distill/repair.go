@@ -232,8 +232,8 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 		return Fix{}, false
 	}
 	parts := addedWords(plainText(old), v)
-	for _, at := range slices.Backward(lookups) {
-		t := &ps.steps[at]
+	for _, stepIndex := range slices.Backward(lookups) {
+		t := &ps.steps[stepIndex]
 		if t.shell != nil {
 			continue
 		}
@@ -292,11 +292,11 @@ func namesParameter(errorText, name string) bool {
 // limit" does not contain "rate limit". With whole, the phrase must also end at a word boundary.
 func containsPhrase(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // the phrase can be empty, because a parameter's name can be
-		at := strings.Index(text[from:], phrase)
-		if at < 0 {
+		offset := strings.Index(text[from:], phrase)
+		if offset < 0 {
 			return false
 		}
-		from += at
+		from += offset
 		end := from + len(phrase)
 		if !(isWordByteAt(text, from-1) && (whole || isWordByteAt(phrase, 0))) && !(whole && isWordByteAt(text, end)) {
 			return true

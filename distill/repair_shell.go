@@ -41,11 +41,11 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 // wraps reports whether the command runs the inner command, as "poetry run pytest -q" runs "pytest -q". by is the part
 // without the arguments, "poetry run pytest".
 func (c *command) wraps(inner *command) (by string, ok bool) {
-	at := len(c.args) - len(inner.args) - 1
-	if at < 0 || at > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
+	start := len(c.args) - len(inner.args) - 1
+	if start < 0 || start > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[start] != inner.program || !slices.Equal(c.args[start+1:], inner.args) {
 		return "", false
 	}
-	if at == 0 {
+	if start == 0 {
 		return c.program + " " + inner.program, wordList("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
 	}
 	switch c.args[0] {

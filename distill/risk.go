@@ -110,7 +110,7 @@ func isHost(word string, dotAsWord bool) bool {
 	if _, err := netip.ParseAddr(strings.Trim(word, "()")); err == nil && strings.ContainsAny(word, ".:") && len(word) > 3 {
 		return true
 	}
-	if at := strings.LastIndexByte(word, '@'); at > 0 && at < len(word)-1 && !strings.ContainsAny(word[at+1:at+2], "0123456789v^~") {
+	if pos := strings.LastIndexByte(word, '@'); pos > 0 && pos < len(word)-1 && !strings.ContainsAny(word[pos+1:pos+2], "0123456789v^~") {
 		return true
 	}
 	if strings.Contains(word, "(") {
@@ -131,8 +131,8 @@ func isHost(word string, dotAsWord bool) bool {
 	if strings.ContainsFunc(name, func(r rune) bool { return r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		return false
 	}
-	suffix, known := publicsuffix.PublicSuffix(name)
-	return known || strings.Contains(suffix, ".") || wordList("top levels")[labels[len(labels)-1]]
+	suffix, isListed := publicsuffix.PublicSuffix(name)
+	return isListed || strings.Contains(suffix, ".") || wordList("top levels")[labels[len(labels)-1]]
 }
 
 func isFile(word string) bool { return wordList("known files")[word] }

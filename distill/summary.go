@@ -137,10 +137,10 @@ func (e *judgeError) Error() string { return redactText(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
 func (s *Summary) addWaiting(slug, why string) {
-	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
+	pos := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {
-	case at >= 0:
-		s.Waiting[at].Reason = why
+	case pos >= 0:
+		s.Waiting[pos].Reason = why
 	case len(s.Waiting) < maxDrafts:
 		s.Waiting = append(s.Waiting, Waiting{slug, why})
 	}

@@ -29,8 +29,8 @@ func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	if at := strings.LastIndexByte(s[:n], ' '); at > n/2 {
-		return strings.TrimRight(s[:at], " ,;:…") + " …"
+	if end := strings.LastIndexByte(s[:n], ' '); end > n/2 {
+		return strings.TrimRight(s[:end], " ,;:…") + " …"
 	}
 	return strings.ToValidUTF8(s[:n], "") // the cut may be inside a rune
 }
@@ -137,11 +137,11 @@ func makeSlug(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))
 	if len(s) > maxLen {
-		at := strings.LastIndexByte(s[:maxLen+1], '-')
-		if at < minLen {
-			at = maxLen
+		end := strings.LastIndexByte(s[:maxLen+1], '-')
+		if end < minLen {
+			end = maxLen
 		}
-		s = s[:at]
+		s = s[:end]
 	}
 	if len(s) < 2 {
 		return ""

@@ -218,12 +218,12 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 		b.replace(name, loaded)
 	}
 	if ids := b.dueSessions(name, b.tools.now()); len(ids) > 0 {
-		known, err := settled(ids)
+		isSettled, err := settled(ids)
 		if err != nil {
 			return err
 		}
 		for i, id := range ids {
-			if known[i] {
+			if isSettled[i] {
 				b.dropProvisional(session.Ref{Tenant: name, ID: id})
 			}
 		}

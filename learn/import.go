@@ -59,9 +59,9 @@ type Importer struct {
 // IDs are derived from content: the session ID from tenant, source, id and first item, or from tenant and all items if
 // source and id are empty. A second import therefore changes nothing, and a longer transcript with an id extends the
 // session and replaces the outcome.
-func (i *Importer) Import(ctx context.Context, tenant, agent string, transcript detect.Transcript, at time.Time) (ImportCounts, error) {
+func (im *Importer) Import(ctx context.Context, tenant, agent string, transcript detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
-	if !i.LearningEnabled {
+	if !im.LearningEnabled {
 		return out, errNotLearning
 	}
 	name := strings.Trim(transcript.Source+"/"+transcript.ID, "/")
@@ -72,46 +72,46 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, transcript 
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
 		x.ID = exchangeID(id, x)
 	}
-	cleansed := i.RedactImported(list, answered)
+	cleansed := im.RedactImported(list, answered)
 	out.OptedOut = len(list) - len(cleansed)
 	if len(cleansed) == 0 {
 		return out, nil
 	}
-	recorded, err := i.isRecorded(ctx, tenant, transcript, cleansed)
+	recorded, err := im.isRecorded(ctx, tenant, transcript, cleansed)
 	if err != nil {
 		return out, err
 	}
 	if recorded {
 		return ImportCounts{Recorded: 1}, nil
 	}
-	longer, err := i.isLonger(ctx, tenant, id, len(list))
+	longer, err := im.isLonger(ctx, tenant, id, len(list))
 	if err != nil {
 		return out, err
 	}
 	b := session.Batch{Exchanges: cleansed, Echoes: nameEchoes(tenant, id, at, name, cleansed[0].SessionName)}
 	if longer {
-		row, err := i.importRow(tenant, agent, id, at, cleansed, len(list))
+		row, err := im.importRow(tenant, agent, id, at, cleansed, len(list))
 		if err != nil {
 			return out, err
 		}
 		b.Rows = []session.Row{row}
 	}
-	if err := i.Write(ctx, b); err != nil {
+	if err := im.Write(ctx, b); err != nil {
 		return out, err
 	}
 	if longer && transcript.Reward != nil {
-		if err := i.storeOutcome(ctx, tenant, id, *transcript.Reward, at); err != nil {
+		if err := im.storeOutcome(ctx, tenant, id, *transcript.Reward, at); err != nil {
 			return out, err
 		}
 	}
 	out.Exchanges = len(cleansed)
-	return out, i.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
+	return out, im.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
 }
 
 // isLonger reports whether no earlier transcript for this session has more turns. Only then does the transcript replace
 // the record and the outcome.
-func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
-	row, ok, err := i.Sessions.Session(ctx, tenant, id)
+func (im *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
+	row, ok, err := im.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return err == nil, err
 	}
@@ -120,9 +120,9 @@ func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, t
 }
 
 // importRow returns the row for an imported session, which is closed and excluded from the experiment.
-func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
+func (im *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: i.Now().UTC()},
+		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: im.Now().UTC()},
 		Thread:   session.Thread{Turns: turns},
 		State:    session.State{Closed: true},
 	}
@@ -146,9 +146,9 @@ func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (li
 const outcomeID = "import"
 
 // storeOutcome stores a transcript's outcome as feedback. A different outcome replaces the stored one.
-func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
+func (im *Importer) storeOutcome(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
 	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
-	stored, ok, err := i.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
+	stored, ok, err := im.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
 	switch {
 	case err != nil:
 		return err
@@ -158,7 +158,7 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 		e.At = stored.At.Add(time.Microsecond)
 	}
 	e.Hash = e.ContentHash()
-	_, err = i.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
+	_, err = im.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
 	if _, full := errors.AsType[session.FeedbackFull](err); full { // the session has other feedback with an outcome
 		return nil
 	}
@@ -168,22 +168,22 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 // settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so later
 // data rebuilds the samples as for a live session. settle does nothing without new data. It sets the sample counts in
 // counts.
-func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
-	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
+func (im *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
+	old, err := im.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
-	entries, state, err := i.Sessions.SessionFeedback(ctx, ref.Tenant, ref.ID)
+	entries, state, err := im.Sessions.SessionFeedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
-	exchanges, err := i.Sessions.Exchanges(ctx, ref.Tenant, ref.ID)
+	exchanges, err := im.Sessions.Exchanges(ctx, ref.Tenant, ref.ID)
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
 	b := session.Batch{ReplacedSamples: []session.Ref{ref}}
 	for _, built := range sample.Build(sampleSession(ref.Tenant, ref.ID, withoutUnfinished(exchanges), entries)) {
-		_, known, err := i.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
+		_, known, err := im.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
 		if err != nil {
 			return err
 		}
@@ -200,11 +200,11 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	if err != nil {
 		return err
 	}
-	if err := i.Write(ctx, b); err != nil {
+	if err := im.Write(ctx, b); err != nil {
 		return err
 	}
 	// If the step is not applied, the learner has settled the session meanwhile and corrects the rest.
-	_, err = i.Sessions.Settle(ctx, []session.Settlement{step})
+	_, err = im.Sessions.Settle(ctx, []session.Settlement{step})
 	return err
 }
 
@@ -248,12 +248,12 @@ type ImportResult struct {
 
 // ImportAll imports the transcripts in r, in a detect.ReadTranscripts format, and calls done after each. agent "" means
 // the transcript's source, or else "import". at is when the transcripts were recorded.
-func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
+func (im *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
 	sum := ImportResult{Errors: []string{}}
 	var fatal error
 	err := detect.ReadTranscripts(r, func(t detect.Transcript) error {
 		var got ImportCounts
-		if got, fatal = i.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
+		if got, fatal = im.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
 			return fatal
 		}
 		sum.Transcripts++
@@ -277,12 +277,12 @@ func (s *ImportResult) Add(other ImportResult) {
 	s.Errors = append(s.Errors, other.Errors...)
 }
 
-func (i *ImportCounts) add(other ImportCounts) {
-	i.Exchanges += other.Exchanges
-	i.Samples += other.Samples
-	i.NewSamples += other.NewSamples
-	i.OptedOut += other.OptedOut
-	i.Recorded += other.Recorded
+func (c *ImportCounts) add(other ImportCounts) {
+	c.Exchanges += other.Exchanges
+	c.Samples += other.Samples
+	c.NewSamples += other.NewSamples
+	c.OptedOut += other.OptedOut
+	c.Recorded += other.Recorded
 }
 
 func importID(tenant, name string, req *wire.Request) (id session.ID) {

@@ -27,31 +27,31 @@ type pastSessions interface {
 // isRecorded reports whether precept recorded a conversation live. It searches for a live session with the
 // conversation's name, then with a random id from the transcript, and then with the same opening (hash of the first
 // words) and the same replies.
-func (i *Importer) isRecorded(ctx context.Context, tenant string, transcript detect.Transcript, cleansed []sample.Exchange) (bool, error) {
+func (im *Importer) isRecorded(ctx context.Context, tenant string, transcript detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(transcript.Request)
-	if found, err := i.matchesName(ctx, tenant, transcript.ID, opening); found || err != nil {
+	if found, err := im.matchesName(ctx, tenant, transcript.ID, opening); found || err != nil {
 		return found, err
 	}
-	if found, err := i.matchesUniqueID(ctx, tenant, transcript); found || err != nil {
+	if found, err := im.matchesUniqueID(ctx, tenant, transcript); found || err != nil {
 		return found, err
 	}
 	if opening == 0 || len(normalizedReplies(cleansed)) == 0 {
 		return false, nil
 	}
-	return i.matchesReplies(ctx, tenant, opening, cleansed)
+	return im.matchesReplies(ctx, tenant, opening, cleansed)
 }
 
 // matchesName reports whether a live session has the transcript's name. If the name may be shared, the openings must
 // also be equal.
-func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
+func (im *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
 		key := session.TenantEchoKey(tenant, "s:"+name)
-		idsByKey, err := i.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
+		idsByKey, err := im.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
 			return false, err
 		}
 		for _, id := range append(session.IDsByName(tenant, name), idsByKey[key]...) {
-			rec, err := i.liveRecord(ctx, tenant, id)
+			rec, err := im.liveRecord(ctx, tenant, id)
 			if err != nil {
 				return false, err
 			}
@@ -64,18 +64,18 @@ func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, o
 }
 
 // matchesUniqueID reports whether a live session has a random id from the transcript.
-func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, transcript detect.Transcript) (bool, error) {
+func (im *Importer) matchesUniqueID(ctx context.Context, tenant string, transcript detect.Transcript) (bool, error) {
 	keys := session.UniqueEchoes(tenant, transcript.Request)
 	if len(keys) == 0 {
 		return false, nil
 	}
-	found, err := i.Sessions.FindEcho(ctx, tenant, keys)
+	found, err := im.Sessions.FindEcho(ctx, tenant, keys)
 	if err != nil {
 		return false, err
 	}
 	for _, ids := range found {
 		for _, id := range ids {
-			if rec, err := i.liveRecord(ctx, tenant, id); rec != nil || err != nil {
+			if rec, err := im.liveRecord(ctx, tenant, id); rec != nil || err != nil {
 				return rec != nil, err
 			}
 		}
@@ -83,13 +83,13 @@ func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, transcrip
 	return false, nil
 }
 
-func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
-	candidates, err := i.Openings.find(ctx, i.Sessions, tenant, opening)
+func (im *Importer) matchesReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
+	candidates, err := im.Openings.find(ctx, im.Sessions, tenant, opening)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range candidates {
-		list, err := i.Sessions.Exchanges(ctx, tenant, id)
+		list, err := im.Sessions.Exchanges(ctx, tenant, id)
 		if err != nil {
 			return false, err
 		}
@@ -101,8 +101,8 @@ func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening ui
 }
 
 // liveRecord returns a session's record, or nil if it is missing or imported.
-func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
-	row, ok, err := i.Sessions.Session(ctx, tenant, id)
+func (im *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
+	row, ok, err := im.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -138,11 +138,11 @@ func haveSameReplies(live, past []sample.Exchange) bool {
 		return false
 	}
 	for _, reply := range shorter {
-		at := slices.Index(longer, reply)
-		if at < 0 {
+		pos := slices.Index(longer, reply)
+		if pos < 0 {
 			return false
 		}
-		longer = longer[at+1:]
+		longer = longer[pos+1:]
 	}
 	return true
 }

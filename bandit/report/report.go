@@ -323,7 +323,7 @@ type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Outcome   string    `json:"outcome,omitempty"` // measured outcome; empty: the reward
 	Planned   int64     `json:"planned"`           // planned number of rewarded picks; in a trial on an outcome: of picks in closed sessions
-	Rewarded  int64     `json:"told"`              // such picks so far
+	Rewarded  int64     `json:"told"`              // rewarded (or closed) picks so far
 	Evaluated bool      `json:"taken"`             // the evaluation is final
 	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`        // picks in the sums

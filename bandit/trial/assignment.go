@@ -95,7 +95,7 @@ type Assignment struct {
 	Excluded         bool           `json:"ex,omitempty"`    // outside the experiment; Exclude sets the field
 	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the decision about Control had a measured section; the session is not in the comparison between treated and control
 	Refused          bool           `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
-	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without the cut rules file sections; the session stays in the experiment
+	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without the cut rules file sections; the session stays in the sections' measurement
 	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at close; later feedback does not change this field
 	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction must not remove what was never added
 	Reward           string         `json:"rw,omitempty"`    // reward definition at close; empty for the default definition

@@ -38,8 +38,8 @@ func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedF
 
 // exclusionDeltas counts the reason. A reason from a newer release counts as unknown.
 func (a *Assignment) exclusionDeltas() []Delta {
-	why, known := a.ExcludedFor, ExclusionReasons()
-	if why != ExcludedMember && !slices.Contains(known[:], why) {
+	why, counted := a.ExcludedFor, ExclusionReasons()
+	if why != ExcludedMember && !slices.Contains(counted[:], why) {
 		why = ExcludedUnknown
 	}
 	var d Deltas
