@@ -8,8 +8,8 @@ import (
 )
 
 // Config holds every key in precept.yaml. Struct tags hold the rules: enum lists the allowed words, min and max are
-// bounds. Keys tagged restart:"yes" change only at a restart; keys tagged restart:"on" need a restart only to be
-// switched on.
+// bounds (nanoseconds for a duration). Keys tagged restart:"yes" change only at a restart; keys tagged restart:"on"
+// need a restart only to be switched on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -84,7 +84,7 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the texts searched for lesson phrases. System lists agents for which system prompts are searched too.
+// Match selects the searched texts. System lists agents with searched system prompts.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -165,8 +165,7 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report. If one of the outcomes in Guardrails increases, the report shows the increase next to
-// the verdict.
+// Report configures the report, which shows an increase in one of the outcomes in Guardrails next to the verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
@@ -271,7 +270,7 @@ type Otel struct {
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header returns the headers for each export; entries in Headers look like "Name: value".
+// Header returns the headers for each export, from the entries "Name: value" in Headers.
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

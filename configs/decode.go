@@ -19,7 +19,7 @@ type decoder struct {
 	inFile  bool   // faults name the line
 	faults  Faults
 	sources map[string]string // source of each key's value
-	// secretFaults says, by variable, why the file with the value cannot be used.
+	// secretFaults holds, by variable, the reason that the file with the value cannot be used.
 	secretFaults map[string]string
 }
 
@@ -66,7 +66,7 @@ func (d *decoder) syntaxFault(err error) {
 		f.Source = fmt.Sprintf("%s:%d", d.source, t.Position.Line)
 	}
 	if strings.Contains(syntax.Message, "'\t'") {
-		f.Problem += "; indent with spaces, YAML takes no tabs"
+		f.Problem += "; indent with spaces, because YAML does not permit tabs"
 	}
 	d.faults = append(d.faults, f)
 }
@@ -156,13 +156,13 @@ func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, 
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
-	case isSection(v.Type().Elem()) && scalarFieldIndex(v.Type().Elem()) >= 0: // one entry in place of a list with one entry
+	case isSection(v.Type().Elem()) && scalarFieldIndex(v.Type().Elem()) >= 0: // a single entry written without a list
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.readValue(path, elem, tag, n)
 		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))
 		return
 	case isSection(v.Type().Elem()):
-		d.addFault(path, n, "", "is not a list; write - {name: ..., ...} below it")
+		d.addFault(path, n, "", "is not a list; write entries such as - {name: ...} below the key")
 		return
 	case !scalar:
 		d.addFault(path, n, "", "is not a list; write [a, b]")

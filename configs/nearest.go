@@ -32,8 +32,8 @@ func renamedKey(key string) string {
 	return ""
 }
 
-// reportMisspelt adds a fault for each PRECEPT_ variable with a name similar to a key. reportMisspelt accepts variables
-// used by the configuration, and those set by Kubernetes for a service named precept.
+// reportMisspelt adds a fault for each PRECEPT_ variable with a name similar to a key, unless the configuration uses
+// the variable, or Kubernetes sets it for a service named precept.
 func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // used by commands and agents
@@ -67,9 +67,9 @@ func isServiceLink(name string) bool {
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the most likely correct name for a misspelt variable, or "". All names are without the prefix
-// PRECEPT_. The result is the name with the most similar letters, a name with more or fewer words at the end, or the
-// only name with one more word at the start.
+// nearestVariable returns the likely name for a misspelt variable, or "". All names are without the prefix PRECEPT_.
+// The result is the name with the most similar letters, a name with more or fewer words at the end, or the only name
+// with one more word at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Suggest(upper, names); near != "" {

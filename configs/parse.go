@@ -35,8 +35,7 @@ func Default() *Config {
 	return c
 }
 
-// Parse reads the sources. A flag overrides a variable, a variable the file, and the file the defaults. The error has
-// the type Faults.
+// Parse reads the sources. The error has the type Faults.
 func Parse(src Sources) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }
@@ -81,8 +80,7 @@ const (
 	fileSuffix = "_FILE" // a variable with this suffix names a file with the value
 )
 
-// readSecretFile returns a file's content as a variable's value. The variable name+fileSuffix holds the path. text, the
-// variable's own value, must be empty.
+// readSecretFile returns a file's content as a variable's value. text, the variable's own value, must be empty.
 func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
@@ -95,7 +93,7 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 		return "", false
 	}
 	b, err := src.ReadFile(file)
-	if err != nil { // the fault omits the file name: it may be a secret by mistake
+	if err != nil { // the fault omits the file name, which may be a secret by mistake
 		cause := err
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			cause = pathErr.Err
@@ -107,8 +105,8 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 	return string(b), err == nil
 }
 
-// isServerOnly reports whether only a server needs the key. Commands that print a report ignore such faults, because an
-// operator's shell often lacks the service's variables.
+// isServerOnly reports whether the fault is in a key that only a server needs. Other commands ignore such faults,
+// because an operator's shell often lacks the service's variables.
 func (f Fault) isServerOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
@@ -220,8 +218,8 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 }
 
 // setDerivedKeys sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and
-// OPENAI_BASE_URL. The key "upstream" serves all routes; without this key, a single entry in upstreams serves all
-// routes without an upstream.
+// OPENAI_BASE_URL. The upstream in the key "upstream" serves all routes. Without this key, a single entry in upstreams
+// serves all routes that name none.
 func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -266,7 +264,7 @@ func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 // defaultUpstream is the name for the upstream under the key "upstream".
 const defaultUpstream = "default"
 
-// byKey returns the fields by key.
+// byKey returns pointers to the fields, by configuration key.
 func (r *Routes) byKey() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
@@ -283,7 +281,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// UpstreamByRoute returns the upstream names by route: chat, responses, messages or other.
+// UpstreamByRoute returns the upstream names by route.
 func (c *Config) UpstreamByRoute() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -321,7 +319,7 @@ func (c *Config) Effective() (string, error) {
 	return string(b), nil
 }
 
-// EffectiveTree returns the effective configuration as nested maps by key, without secrets.
+// EffectiveTree returns Effective as nested maps.
 func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 	text, err := c.Effective()
 	if err != nil {
@@ -333,8 +331,8 @@ func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 	return tree, nil
 }
 
-// Hash returns the first 12 hex digits of the effective configuration's SHA-256, without secrets. Samples and reports
-// contain it.
+// Hash returns the first 12 hex digits of the SHA-256 over the effective configuration without secrets. Samples and
+// reports contain the hash.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

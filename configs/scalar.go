@@ -97,7 +97,7 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	return nil
 }
 
-// tagBound returns the number in a tag, or fallback if there is none.
+// tagBound returns the number in a tag, or fallback.
 func tagBound(tag reflect.StructTag, name string, fallback float64) float64 {
 	f, err := strconv.ParseFloat(tag.Get(name), 64)
 	if err != nil {

@@ -99,8 +99,8 @@ func KeyInfos() []KeyInfo {
 	return out
 }
 
-// ApplyReload returns a running server's configuration after a reload: reloaded, except that keys that need a restart
-// keep their running values. pending lists the keys that changed but keep their running values.
+// ApplyReload returns a running server's configuration after a reload. Keys that need a restart keep the values in
+// running, and pending lists the changed ones. All other values come from reloaded.
 func ApplyReload(running, reloaded *Config) (effective *Config, pending []string) {
 	pending = differingKeys(running, reloaded, func(f field) bool {
 		switch f.tag.Get("restart") {

@@ -21,10 +21,10 @@ type Setting struct {
 // Settings returns every key in the same order as precept.yaml, without secrets.
 func Settings(c *Config) ([]Setting, error) {
 	current, defaults := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
-	names := KeyInfos()
+	infos := KeyInfos()
 	var out []Setting
 	for i, f := range leafFields() {
-		s := Setting{Path: f.path, NeedsRestart: names[i].NeedsRestart, Usage: names[i].Usage}
+		s := Setting{Path: f.path, NeedsRestart: infos[i].NeedsRestart, Usage: infos[i].Usage}
 		var err error
 		if s.Value, err = formatValue(current.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)

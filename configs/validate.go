@@ -14,7 +14,7 @@ import (
 	"precept/internal/price"
 )
 
-// validator checks decoded values. The decoder has already reported wrong types.
+// validator checks decoded values.
 type validator struct {
 	config        *Config
 	sources       map[string]string // source of each key's value; defaults have no entry
@@ -106,7 +106,7 @@ func (v *validator) checkKeys() {
 	}
 }
 
-// checkPrices checks the prices. It refuses the second of two equal patterns, because that price would have no effect.
+// checkPrices checks the prices. The second of two equal patterns is a fault, because it has no effect.
 func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
@@ -118,7 +118,7 @@ func (v *validator) checkPrices() {
 	}
 }
 
-// checkHooks checks webhooks. Two webhooks must not have the same secret, because the secret selects the tenant.
+// checkHooks checks webhooks. Equal secrets are a fault, because the secret selects the tenant.
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
@@ -143,8 +143,7 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// checkStoreAddress checks a path or a Redis address. The store's own parser checks the address, so the store accepts
-// it at the start.
+// checkStoreAddress checks a path or a Redis address. The store's own parser checks the address.
 func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	isLessons := path == "lessons"
@@ -222,8 +221,7 @@ func (v *validator) checkPatterns() {
 	}
 }
 
-// checkTags checks the phrases that add tags to turns. An invalid tag would have no effect, because no lesson could
-// name it.
+// checkTags checks the tags and their phrases. An invalid tag would have no effect, because no lesson could name it.
 func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
 		v.require(isTag(tag), "tags."+tag, tag,
@@ -253,7 +251,7 @@ func isPlainPath(path string) bool {
 // listener accepts a correct token even after many wrong tokens, so only the length prevents guessing.
 const minTokenBytes = 16
 
-// checkTokens checks admin tokens. The faults never contain token text.
+// checkTokens checks admin tokens.
 func (v *validator) checkTokens(key string, tokens []Secret) {
 	exposed := !isLoopback(v.config.Admin.Listen)
 	for i, t := range tokens {

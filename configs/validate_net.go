@@ -81,7 +81,7 @@ func (v *validator) checkUpstreams() {
 	}
 }
 
-// redactURL removes user, password and query, since they may be secret.
+// redactURL removes user, password and query, which may be secret.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
@@ -115,7 +115,7 @@ func (v *validator) upstreamProblem(text string) string {
 	}
 }
 
-// isOwnAddress reports whether a URL leads to this precept's own listeners; requests forwarded there would come back.
+// isOwnAddress reports whether a URL leads to one of precept's own listeners.
 func (v *validator) isOwnAddress(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)

@@ -17,13 +17,13 @@ type Size int64
 
 const hiddenText = "(hidden)"
 
-// Secret is a text never shown in logs, faults and marshalled output.
+// Secret is a text that is never shown in logs, faults or marshalled output.
 type Secret string
 
 // Reveal returns the secret's text.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text. An empty secret is shown as empty, so operators see that it is missing.
+// String hides the text, except that an empty secret stays empty.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -76,7 +76,7 @@ var errDuration = errors.New(
 	"is not a time; write a number with a unit, such as 300ms, 10s, 24h or 30d",
 )
 
-// parseDuration accepts what time.ParseDuration does, and days such as 30d.
+// parseDuration also accepts days such as 30d.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -93,7 +93,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPrintable returns an error for a control or invisible character: it would otherwise fail far from the cause.
+// checkPrintable returns an error for a control or invisible character, which would otherwise cause an error elsewhere.
 func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {

@@ -17,7 +17,7 @@ import (
 // with unread bytes resets the connection, and the client may lose the answer.
 const lingerTimeout = 500 * time.Millisecond
 
-// clientWriter writes the response and records the status. It limits the time for one write, not for the response.
+// clientWriter writes the response, with a time limit for each write.
 type clientWriter struct {
 	http.ResponseWriter
 	controller  *http.ResponseController
@@ -25,16 +25,16 @@ type clientWriter struct {
 	now         func() time.Time
 	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
-	dialect     wire.Dialect // dialect on an inspected path; wire.NoDialect for other paths
+	dialect     wire.Dialect // wire.NoDialect unless the path is inspected
 	status      int          // 0 means no answer yet
-	id          string       // Precept-Request-Id; empty before the first use
-	unknownKey  string       // unknown path form key, logged at the end; see PathForm.Unknown
-	atEndpoint  bool         // the request is for a precept endpoint
-	http10      bool         // HTTP/1.0 has no interim responses
+	id          string       // Precept-Request-Id; "" before the first use
+	unknownKey  string       // unknown key after /p/, logged at the end; see PathForm.Unknown
+	atEndpoint  bool
+	http10      bool // HTTP/1.0 has no interim responses
 }
 
-// Write implements io.Writer. The deadline moves in steps of a sixteenth of the limit, because moving it at each small
-// write would cost more than the writes.
+// Write implements io.Writer. It moves the deadline in steps of limit/16, because moving the deadline can cost more
+// than a small write.
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
 		w.deadlineSet = now
@@ -47,7 +47,7 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 }
 
 // WriteHeader implements http.ResponseWriter. Without a Content-Type from the upstream, net/http must not guess one. A
-// response before the request body has ended closes the connection, because the rest stays unread.
+// response before the request body has ended closes the connection, because the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.http10 {
@@ -72,9 +72,9 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends a response. If the request body is incomplete, net/http reads the rest of a short body before it closes the
-// connection. A read deadline in the past ends this read, but only after lingerTimeout: net/http removes a deadline set
-// while the transport still reads the body.
+// end ends a response. If the request body is incomplete, net/http reads the rest before it closes the connection, and
+// a read deadline in the past ends this read. end sets the deadline after lingerTimeout, because net/http removes a
+// deadline that is set while the transport still reads the body.
 func (w *clientWriter) end() {
 	_ = w.controller.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {
@@ -82,7 +82,7 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is a request body with limits on the size and on the time for one read.
+// clientBody is a request body with a maximum size and a time limit for each read.
 type clientBody struct {
 	io.ReadCloser
 	w           *clientWriter
@@ -90,8 +90,7 @@ type clientBody struct {
 	ended       atomic.Pointer[error] // first error from Read, io.EOF after the whole body
 }
 
-// boundBody returns a copy of a request with a bounded body. The server reads the original body to decide whether the
-// connection can be used again.
+// boundBody returns a copy of a request, with a clientBody.
 func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxAnswerBytes limits the lessons in one answer.
+// maxAnswerBytes is the maximum size of the lesson lines in one answer.
 const maxAnswerBytes = 16 << 10
 
 // execute runs an agent's /lesson command with the /v1/lessons permissions. result is the metric label. The answer to a

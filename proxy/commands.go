@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	maxQueuedReplies  = 1024             // up to this queue length, commands are executed
-	maxRefusedReplies = 64 << 10         // up to this length, commands are refused with an answer
-	commandTimeout    = 10 * time.Second // maximum time for one command
+	maxQueuedReplies  = 1024             // from this queue length on, commands are refused with an answer
+	maxRefusedReplies = 64 << 10         // from this queue length on, commands are dropped
+	commandTimeout    = 10 * time.Second // per command
 )
 
 // commandJob is a reply's /lesson commands, with the agent and session that they belong to.
@@ -50,8 +50,7 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// enqueue adds a job to the queue. From maxQueuedReplies replies on, enqueue refuses the commands with an answer. From
-// maxRefusedReplies replies on, enqueue counts the commands as dropped and returns false.
+// enqueue adds a job to the queue. It returns false if the queue has maxRefusedReplies replies.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
@@ -70,12 +69,12 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	}
 	select {
 	case q.wake <- struct{}{}:
-	default: // a token waits
+	default: // the token is there already
 	}
 	return true
 }
 
-// refuse replaces a job's commands with commands that only get the answer tooManyWait.
+// refuse makes tooManyWait the answer to a job's commands.
 func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	maxConsulted = 50_000          // lessons with a count
-	saveInterval = 2 * time.Second // interval between two save calls
-	tallyTimeout = 2 * time.Second // maximum time for one tally call
+	maxConsulted = 50_000 // lessons with a count
+	saveInterval = 2 * time.Second
+	tallyTimeout = 2 * time.Second // per tally call
 )
 
 // ConsultationTally sums all replicas' counts.
@@ -41,14 +41,14 @@ type ConsultationCounter struct {
 
 	mu          sync.Mutex
 	counts      map[string]bank.Consultation
-	unsent      map[string]bank.Consultation // counts not in the tally
+	unsent      map[string]bank.Consultation // counts not yet sent to the tally
 	unconfirmed map[string]bank.Consultation // sent, but not confirmed; guarded by syncMu as well
-	batch       int                          // newest batch
+	batch       int                          // number of the newest batch
 	dirty       bool                         // changed or unconfirmed since the last save
 }
 
 // NewConsultationCounter returns a counter with a tally. Without a tally, the counts continue from the named file, or
-// stay in memory only. An unreadable file is replaced.
+// stay in memory if file is "". After an error, the counter works and later replaces the unreadable file.
 func NewConsultationCounter(file string, tally ConsultationTally, now func() time.Time) (*ConsultationCounter, error) {
 	c := &ConsultationCounter{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {

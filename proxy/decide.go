@@ -10,13 +10,12 @@ import (
 // plan is what precept decides for one turn.
 type plan struct {
 	insert       inject.Plan    // matching lessons, picks (the lessons chosen), loops and edits
-	results      detect.Results // caches judgements
+	results      detect.Results // judgements (error, ok) about tool results, cached
 	number       int            // the turn's number in the session
 	earlierItems int            // items sent by an earlier turn
 }
 
-// decide plans the insertions and deletions. No time limit is needed, because the matched text and the searched history
-// are bounded.
+// decide plans the insertions and deletions. It needs no time limit, because the searched texts have a maximum size.
 func (t *turn) decide() {
 	if t.in.body.exceededLimit != "" {
 		t.replayBlocks()
@@ -56,14 +55,14 @@ func (t *turn) decide() {
 	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
-// repeatsConversation reports whether a side request may repeat the session's messages, and so gets the blocks again.
+// repeatsConversation reports whether a side request can repeat the session's messages. precept then inserts the
+// session's blocks again.
 func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
 // replayBlocks inserts the session's blocks (the earlier inserted texts) again into a request beyond
-// limits.inspect_bytes or limits.items. Without the blocks, the turn would miss the provider's prompt cache, and the
-// agent would lose the lessons.
+// limits.inspect_bytes or limits.items.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
@@ -114,7 +113,7 @@ func (t *turn) mailbox() mailbox {
 }
 
 // recordRejection records that the upstream accepted only the original bytes. precept then inserts no further text into
-// the session, or deletes no further section if the change only deleted sections.
+// the session, or, if the change only deleted rules file sections, deletes no further section.
 func (t *turn) recordRejection() {
 	t.p.opts.Metrics.rejectedInjections.Inc()
 	ses := t.session.Session

@@ -23,7 +23,7 @@ type entryAnswer struct {
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
 	Error   string `json:"error,omitempty"`
-	code    int    // 0 for an accepted entry
+	code    int    // HTTP status; 0 for an accepted entry
 
 	// The answer to feedback on a commit, a branch or a pull request has all rated sessions and runs, newest first.
 	Sessions []string `json:"sessions,omitempty"`

@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// flushInterval is the maximum time that a part of a reply with a Content-Length waits for further parts. Most such
-// replies arrive complete, and are sent with the headers in one write. ReverseProxy flushes other replies without
-// waiting.
+// flushInterval is how long ReverseProxy collects a reply with a Content-Length before it writes to the client. Most
+// such replies are then complete, and go out with the headers in one write. ReverseProxy flushes streams at once.
 const flushInterval = 2 * time.Millisecond
 
-// eventPieceBytes and maxPieceBytes are the smallest and the largest buffer for one read from a reply. A slow event
-// stream keeps the buffer for minutes, so the buffer is small: net/http reads 4 KiB at a time from a connection.
+// eventPieceBytes and maxPieceBytes are the smallest and the largest buffer for one read from a reply. An event stream
+// gets the smallest, because a slow stream keeps the buffer for minutes, and net/http reads only 4 KiB at a time.
 const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
 type observer interface {
-	// onResponse runs before the headers are sent, and can add headers. original is true if the upstream rejected the
-	// changed request and accepted the original bytes.
-	onResponse(res *http.Response, original bool)
+	// onResponse runs before the headers are sent, and can add headers. acceptedOriginal is true if the upstream
+	// rejected the changed request and accepted the original bytes.
+	onResponse(res *http.Response, acceptedOriginal bool)
 	// onBody receives each part of the body, and the read error.
 	onBody(b []byte, err error)
-	// onFailure receives precept's answer if the upstream sent no reply.
+	// onFailure receives the headers and the status of precept's answer if the upstream sent no reply.
 	onFailure(h http.Header, status int)
 }
 
@@ -38,7 +37,7 @@ func (noObserver) onResponse(*http.Response, bool) {}
 func (noObserver) onBody([]byte, error)            {}
 func (noObserver) onFailure(http.Header, int)      {}
 
-// forwarder forwards one request to the upstream. It is the RoundTripper and the BufferPool in a separate ReverseProxy.
+// forwarder forwards one request. It is the RoundTripper and the BufferPool in the request's own ReverseProxy.
 type forwarder struct {
 	p        *Proxy
 	w        *clientWriter
@@ -48,12 +47,11 @@ type forwarder struct {
 
 	reply      limitedBody
 	attempts   attempts
-	pieceBytes int  // size of one reply read
-	original   bool // the upstream accepted only the original bytes
+	pieceBytes int  // buffer size
+	original   bool // see observer.onResponse
 }
 
-// serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler. net/http then
-// aborts the client's response.
+// serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler.
 func (f *forwarder) serve() {
 	finished := false
 	defer func() {
@@ -74,9 +72,9 @@ func (f *forwarder) serve() {
 	finished = true
 }
 
-// rewrite implements ReverseProxy.Rewrite. It restores the forwarding headers, unparseable query parts and unannounced
-// trailers that ReverseProxy has dropped, and sets the URL, the key and the body for the upstream. It removes precept's
-// headers, and upgrades other than websocket.
+// rewrite implements ReverseProxy.Rewrite. It restores what ReverseProxy has dropped (forwarding headers, unparseable
+// query parts, unannounced trailers), sets the URL, the key and the body, and removes precept's headers and Upgrade
+// headers other than websocket.
 func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -116,7 +114,7 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.out.body, f.out.length)
 }
 
-// dropTrailer deletes trailers about the body length, which net/http refuses, and precept's trailers.
+// dropTrailer reports whether to delete a trailer: precept's own, or one that net/http refuses.
 func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -125,8 +123,8 @@ func dropTrailer(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody sets GetBody for a body in memory. The transport needs GetBody to repeat the request if an idle connection
-// was closed before the first byte.
+// setBody sets the body and, for a body in memory, GetBody. The transport needs GetBody to repeat the request if the
+// upstream closed an idle connection before the first byte.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -134,14 +132,14 @@ func setBody(out *http.Request, b *payload, length int64) {
 		return
 	}
 	out.Body, out.GetBody = b.reader(), nil
-	if b.tail == nil { // a tail cannot be repeated
+	if b.tail == nil { // the client's stream cannot be read again
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
 }
 
 // RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, RoundTrip sends the
-// client's original bytes once. It repeats no other request; net/http repeats a request if no byte was written, or if
-// it has an Idempotency-Key.
+// client's original bytes once. net/http itself repeats a request if no byte was written, or if there is an
+// Idempotency-Key.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.roundTrip(r)
@@ -155,7 +153,7 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// roundTrip sends the request, and refuses a response received before the whole request was sent.
+// roundTrip sends the request, and refuses a response that began before the request.
 func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.isEarly.Load() {
@@ -225,7 +223,7 @@ func (f *forwarder) handleError(w http.ResponseWriter, r *http.Request, err erro
 
 func (f *forwarder) log() *slog.Logger { return f.p.opts.log(f.w) }
 
-// Get implements httputil.BufferPool. ReverseProxy copies with these buffers.
+// Get implements httputil.BufferPool.
 func (f *forwarder) Get() []byte {
 	b := f.p.pool.get(f.pieceBytes)
 	return b[:cap(b)]
@@ -234,8 +232,8 @@ func (f *forwarder) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarder) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody closes a stream that sends no byte for limits.stream_idle_timeout. It passes every byte to the observer
-// before the client gets it. The timer runs while precept waits for the upstream, not for the client.
+// limitedBody is a reply body. It passes every byte to the observer before the client, and closes the stream if the
+// upstream sends no byte for limits.stream_idle_timeout. Time spent waiting for the client does not count.
 type limitedBody struct {
 	io.ReadCloser
 	forwarding *forwarder
@@ -243,7 +241,6 @@ type limitedBody struct {
 	idle       *time.Timer // closes the body; runs during a read
 }
 
-// limit sets the body, and the timer that runs during each Read.
 func (l *limitedBody) limit(f *forwarder, body io.ReadCloser, idleLimit time.Duration) {
 	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
 	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })

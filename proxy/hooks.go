@@ -141,7 +141,7 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	return newEntryAnswer(entry.ID, &done)
 }
 
-// refusedHooks counts refused deliveries. It logs at most one warning a minute, because any client can send a delivery.
+// refusedHooks logs refused deliveries, at most once a minute, because any client can send one.
 type refusedHooks struct {
 	mu          sync.Mutex
 	lastWarning time.Time
@@ -160,8 +160,8 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks. A mark is a hash that identifies a delivery. Repeating a delivery with a
-// dropped mark changes nothing either, because both deliveries result in a feedback entry with the same id and time.
+// maxDeliveries is the maximum number of stored delivery marks. A repeated delivery with a dropped mark changes nothing
+// either, because both deliveries result in a feedback entry with the same id and time.
 const maxDeliveries = 4096
 
 // deliveryMark is a hash over a delivery's id or body.
@@ -184,14 +184,12 @@ type deliveries struct {
 	order []deliveryMark // oldest first
 }
 
-// seen reports whether a delivery has one of the marks.
 func (d *deliveries) seen(marks []deliveryMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.ContainsFunc(marks, func(m deliveryMark) bool { return d.marks[m] })
 }
 
-// add stores marks, and drops the oldest marks beyond maxDeliveries.
 func (d *deliveries) add(marks []deliveryMark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 // identity is a request's tenant and key, derived only from the credential, never from a name in the request.
 type identity struct {
 	tenant     string
-	credential [sha256.Size]byte // see credentialOwner; zero without a credential
-	key        *configs.Key      // the configured key; nil unless tenancy is keys
+	credential [sha256.Size]byte // SHA-256 of credentialOwner's result; zero without a credential
+	key        *configs.Key      // nil unless tenancy is keys
 }
 
 // requestCredential returns the credential in the headers or the query parameter of the supported APIs.
@@ -50,7 +50,7 @@ const maxTokenBytes = 16 << 10
 
 // credentialOwner returns a string that identifies a credential's owner. For a signed token (JWT), it has the issuer
 // and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
-// signature. A zero byte, which no header contains, keeps such a string apart from other credentials.
+// signature. The zero byte, which no header contains, makes the string different from every other credential.
 func credentialOwner(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
@@ -76,8 +76,7 @@ func decodePart(part string, target any) bool {
 	return err == nil && json.Unmarshal(text, target) == nil
 }
 
-// authenticate returns the client's identity. With tenancy: keys, it refuses an unknown key, with an error in the
-// format of the dialect d.
+// authenticate returns the client's identity. With tenancy: keys, an unknown key is an error.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	credential := requestCredential(r)
 	owner := credentialOwner(credential)
@@ -125,8 +124,7 @@ func (id *identity) caller() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// restrict applies the configured key to the client's names: the key's agent replaces the claimed agent, and a
-// forbidden role is removed.
+// restrict replaces the claimed agent by the configured key's agent, and removes a forbidden role.
 func (id *identity) restrict(c *session.Claim) {
 	if id.key == nil {
 		return
@@ -158,7 +156,6 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey replaces the key parameter's value, and changes no other byte in the query.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
@@ -180,8 +177,7 @@ func (s *settings) mayLearn(id *identity, agent string) bool {
 	return !s.optOut.OptsOutTenant(id.tenant) && !s.optOut.OptsOutAgent(agent)
 }
 
-// mayStoreFeedback reports whether storing feedback is allowed. It returns false if the tenant, the key, or the agent
-// in the path or in Precept-Agent opted out.
+// mayStoreFeedback returns false if the tenant, the key, or the agent in the path or in Precept-Agent opted out.
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}
@@ -192,8 +188,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 // cleanName redacts a name in records, counters, samples and spans. Most names are too short for a secret and have no
 // @.
 func (s *settings) cleanName(name string) string {
-	const minKey = 16
-	if len(name) < minKey && !strings.Contains(name, "@") {
+	const minSecretBytes = 16
+	if len(name) < minSecretBytes && !strings.Contains(name, "@") {
 		return name
 	}
 	return redact.New(s.cfg.Learning.AnonymizePII).Text(name)

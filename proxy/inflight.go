@@ -8,19 +8,19 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources used by requests in progress. The limits are counts, not times, so that a short
-// slowdown reaches no limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
+// inFlight counts the resources used by requests in progress. The limits are counts and not times, because a slow
+// machine is not always overloaded (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
 // limits.requests, a request is refused.
 type inFlight struct {
 	requests         atomic.Int64
-	requestBodyBytes atomic.Int64 // request body bytes
-	replyCopyBytes   atomic.Int64 // reply copy bytes
+	requestBodyBytes atomic.Int64
+	replyCopyBytes   atomic.Int64
 }
 
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded is the maximum number of bytes that precept reads from a refused request's body. After a body is read to
-// the end, the client can read the answer and use the connection again.
+// maxDiscarded is how much of a refused request's body precept reads. Only after the whole body was read can the client
+// use the connection again.
 const maxDiscarded = 256 << 10
 
 func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) error {
@@ -31,8 +31,7 @@ func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) err
 	return newAPIError(dialect, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request, and the caller calls leave at the end. If limit requests are in progress, enter counts
-// nothing and returns false.
+// enter counts a request until leave. If limit requests are in progress, enter returns false.
 func (f *inFlight) enter(limit int) bool {
 	if f.requests.Add(1) <= int64(limit) {
 		return true
@@ -50,7 +49,7 @@ type charge struct {
 	bytes int64 // bytes in this request
 }
 
-// tryAdd charges n bytes. Beyond the common limit, tryAdd charges nothing and returns false.
+// tryAdd charges n bytes. Beyond the limit, it charges nothing and returns false.
 func (c *charge) tryAdd(n int) bool {
 	if c.total.Add(int64(n)) > c.limit {
 		c.total.Add(int64(-n))
@@ -66,6 +65,7 @@ func (c *charge) add(n int) {
 	c.bytes += int64(n)
 }
 
+// release reduces the charge to bytes.
 func (c *charge) release(bytes int64) {
 	c.total.Add(bytes - c.bytes)
 	c.bytes = bytes

@@ -69,7 +69,7 @@ func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
-// find returns the agent's lesson with a slug, or with the number shown in an answer to a /lesson command.
+// find returns the agent's lesson with a slug, or with a number from a /lesson answer.
 func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// maxConnections bounds the memory, because a connection needs some ten kilobytes even without a request.
+// maxConnections bounds the memory for client connections: each needs about 10 KB even without a request.
 const maxConnections = 32 << 10
 
-// otherFiles is the number of files reserved for the store, the outbox and the lessons.
+// otherFiles is the number of file descriptors reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is the shortest idle time after which the listener closes a connection. Before that, the client's next
-// request may already be on its way, and would be lost.
+// minIdleTime is how long a connection must be idle before the listener closes it. Earlier, the client's next request
+// could already be on its way, and would be lost.
 const minIdleTime = time.Second
 
-// maxUnsentBytes is the maximum number of bytes that wait in the kernel for a slow client. See limitUnsent.
+// maxUnsentBytes is the limit set by limitUnsent.
 const maxUnsentBytes = 16 << 10
 
-const slotRetry = 50 * time.Millisecond // pause before a new connection looks again for an idle one to close
+const slotRetry = 50 * time.Millisecond // pause between two searches for an idle connection to close
 
-// LimitListener limits client connections, so that enough files are left for upstreams. At the limit, it closes the
-// connection with the longest idle time. If all connections have a request, a new connection waits.
+// LimitListener limits client connections, so that enough file descriptors are left for upstreams. At the limit, it
+// closes the connection with the longest idle time. If no connection is idle, a new connection waits.
 type LimitListener struct {
 	net.Listener
 	now     func() time.Time
@@ -34,8 +34,8 @@ type LimitListener struct {
 	once    sync.Once
 
 	mu       sync.Mutex
-	idle     list.List                  // idleConn values, the connection with the longest idle time first
-	elements map[net.Conn]*list.Element // idle's elements, by connection
+	idle     list.List                  // idleConn values, longest idle first
+	elements map[net.Conn]*list.Element // by connection
 }
 
 type idleConn struct {
@@ -43,7 +43,7 @@ type idleConn struct {
 	since time.Time
 }
 
-// NewLimitListener limits l by the number of files that the process may open.
+// NewLimitListener returns a listener over l, with a limit from the number of files that the process can open.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
@@ -104,8 +104,8 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull wraps next in a middleware. While at most an eighth of the slots is free, each connection closes after
-// the response, with the header Connection: close. No request is lost.
+// CloseWhenFull wraps next: while at most an eighth of the slots is free, each response has the header Connection:
+// close. The client then opens a new connection and loses no request.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {
@@ -115,7 +115,6 @@ func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection with the longest idle time, if this time is at least minIdle.
 func (l *LimitListener) closeLongestIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

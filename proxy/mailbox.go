@@ -16,11 +16,11 @@ import (
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // maximum number of answers inserted by a session's next turn
-	maxPending    = 4                     // replies per session with answers that may come from a different replica
+	maxPending    = 4                     // replies per session that wait for answers from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
-// mailbox passes the answers to a session's /lesson commands to the session's next turn.
+// mailbox passes answers to /lesson commands to the session's next turn.
 type mailbox struct {
 	opts    *Options
 	pending *pendingReplies
@@ -50,7 +50,7 @@ func (m mailbox) setPending(request string, pending bool) {
 	m.ses.Record.State.Dirty = true
 }
 
-// collect waits up to maxAnswerWait for the answers to the previous reply's commands. A different replica may write the
+// collect waits up to maxAnswerWait for the answers to the previous reply's commands. A different replica can write the
 // answers. Each of the next maxLooks turns looks again for late answers.
 func (m mailbox) collect(ctx context.Context) {
 	local := m.pending.get(m.ses.Record.Identity.ID) // commands being executed by this replica
@@ -87,8 +87,8 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// Each turn without an answer prepends lateMark to the id in Mailbox.Pending. For a marked id, a turn looks only once
-// and does not wait. After maxLooks marks, the answers are considered lost.
+// Each turn without an answer prepends lateMark to the request id in Mailbox.Pending. For a marked id, a turn looks
+// only once and does not wait. After maxLooks marks, the answers are considered lost.
 const (
 	lateMark = "-"
 	maxLooks = 16
@@ -98,9 +98,9 @@ const (
 // them. Without an answer, late is the entry to keep in Mailbox.Pending, or "" after maxLooks.
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
-	looks := len(request) - len(name)
+	earlierLooks := len(request) - len(name)
 	id := m.ses.Record.Identity.ID
-	if looks < maxLooks {
+	if earlierLooks < maxLooks {
 		late = lateMark + request
 	}
 	for {
@@ -112,7 +112,7 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 		case err != nil && ctx.Err() == nil:
 			m.opts.Metrics.FailedOpen(label.StepWritCommand)
 			return "", late
-		case looks > 0:
+		case earlierLooks > 0:
 			return "", late
 		}
 		select {
@@ -129,7 +129,6 @@ type pendingReplies struct {
 	bySession map[session.ID]*pendingCommands
 }
 
-// pendingCommands counts one session's replies with unexecuted commands.
 type pendingCommands struct {
 	replies int
 	done    chan struct{} // closed when replies is zero

@@ -171,8 +171,8 @@ func (m *Metrics) countDecision(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// observePhase observes precept's own work in the phase "read", "decide" or "splice". trace is the id of a sampled
-// turn's trace, to which the observation links (an exemplar), or "".
+// observePhase observes precept's own work in the phase "read", "decide" or "splice". trace is the trace id of a
+// sampled turn, stored as the observation's exemplar, or "".
 func (m *Metrics) observePhase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {

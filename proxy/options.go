@@ -28,21 +28,21 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Metrics                      // counts opted-out turns, and reply copies cut at a limit
-	Chooser func(tenant string) *bandit.Chooser // a tenant's chooser, from memory
+	Tally   *store.Metrics
+	Chooser func(tenant string) *bandit.Chooser
 	Book    func() *lesson.Book
 	Now     func() time.Time
-	Rand    io.Reader // source for random ids; safe for concurrent use
+	Rand    io.Reader // safe for concurrent use
 	Fleet   FleetKeys
 	Log     *slog.Logger
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil means no traces
 
-	Bank          Bank                                     // lessons written by agents for themselves; nil means /v1/lessons belongs to the upstream
+	Bank          Bank                                     // nil means /v1/lessons belongs to the upstream
 	Consultations *ConsultationCounter                     // matches by lesson
-	Meaning       func(id session.ID) []lesson.Resemblance // lessons resembling earlier words in meaning; may be nil
-	Rules         func() *rules.Registry                   // rules file sections under measurement; may be nil
-	Pending       PendingTexts                             // answers to /lesson commands; nil means one replica
+	Meaning       func(id session.ID) []lesson.Resemblance // lessons that resemble the session's earlier words in meaning; nil means none
+	Rules         func() *rules.Registry                   // rules file sections under measurement; nil means none
+	Pending       PendingTexts                             // nil means one replica
 }
 
 // FleetKeys are keys shared by all replicas.
@@ -52,7 +52,7 @@ type FleetKeys struct {
 	Unconfirmed bool   // the store was unreachable, so the keys may differ from Redis until Rekey
 }
 
-// Store holds the store methods used by the data listener.
+// Store stores sessions, exchanges and feedback.
 type Store interface {
 	Sessions
 	Recorder
@@ -62,16 +62,15 @@ type Store interface {
 // Sessions is the session memory.
 type Sessions interface {
 	resolve.Store
-	// HoldKeys holds keys, under which feedback will find a session, until ReleaseKeys.
+	// HoldKeys holds keys, by which feedback finds a session, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys writes the keys held by a request, or drops them if keep is false.
 	ReleaseKeys(request string, keep bool)
 	// Publish writes a session for the other replicas. answered holds the arguments of calls with results, to find an
-	// opt-out. waited is the time that the request has already waited for the store.
+	// opt-out. waited is the request's earlier wait for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
-	// PublishOptOut publishes the newest turn's opt-out.
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }
 
@@ -79,8 +78,8 @@ type Sessions interface {
 type Recorder interface {
 	// BeginTurn registers an exchange before the request is sent. Offer or Abandon ends the registration.
 	BeginTurn(x *sample.Exchange) *store.TurnStart
-	// Abandon ends a registration without storing the exchange. After Offer, it has no effect.
-	Abandon(b *store.TurnStart)
+	// Abandon ends a registration without storing the exchange.
+	Abandon(start *store.TurnStart)
 	// Offer passes a turn to the recorder. The result is false if there is no room.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names an opted-out path.
@@ -109,7 +108,6 @@ type Bank interface {
 // PendingTexts stores answers to /lesson commands for the replica with the next turn.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Answer returns a stored text. ok is false if there is none.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error
 }

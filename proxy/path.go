@@ -12,9 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// paths normalises request paths.
 type paths struct {
-	bases   []string // the upstreams' escaped paths; a client's base URL may contain one
+	bases   []string // the upstreams' escaped paths, which a client's base URL can contain
 	lessons bool     // precept answers /v1/lessons
 }
 
@@ -32,7 +31,6 @@ func (p paths) normalise(r *http.Request) {
 	r.URL = &u
 }
 
-// normalPath returns the normal path for an escaped path.
 func (p paths) normalPath(escaped string) string {
 	if !strings.HasPrefix(escaped, "/") {
 		return escaped
@@ -62,7 +60,7 @@ func (p paths) normalPath(escaped string) string {
 
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// withoutEmptySegments removes a path's empty segments, except the one after a URL scheme in the path.
+// withoutEmptySegments removes a path's empty segments, except in a URL scheme (https://) within the path.
 func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
@@ -103,8 +101,7 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint reports whether a path may be a precept endpoint. This cheap check saves splitting most paths into
-// segments.
+// mayBeEndpoint is a cheap check that saves splitting most paths into segments.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
@@ -114,8 +111,8 @@ func mayBeEndpoint(path string) bool {
 	return false
 }
 
-// isBase reports whether a path can be a base URL: an empty path, a version at the end, or the path of an upstream, a
-// deployment, or an endpoint copied with the base URL.
+// isBase reports whether a client's base URL can have this path. The path is empty, ends in a version, is an upstream's
+// path or an Azure deployment, or ends in an API endpoint that somebody copied into the base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	return last == "" || isVersion(last) || wire.DialectForPath(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
@@ -124,7 +121,8 @@ func (p paths) isBase(path string) bool {
 
 // detectAPI returns a request's API, even if the request is not inspected. Token counts and batches belong to the
 // Messages API, and stored responses to the Responses API. Other paths, such as models and files, belong to the
-// Messages API if they have the mandatory header Anthropic-Version. Messages in a thread belong to no inspected API.
+// Messages API if they have the mandatory header Anthropic-Version. Thread messages (Assistants API) belong to no
+// inspected API.
 func detectAPI(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectForPath(path); {
 	case strings.Contains(path, "/threads/"):
@@ -140,7 +138,7 @@ func detectAPI(path string, h http.Header) wire.Dialect {
 	}
 }
 
-// withoutEndpoint removes an endpoint copied with the base URL.
+// withoutEndpoint removes an API endpoint that somebody copied into the base URL.
 func withoutEndpoint(path string) string {
 	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
 		if base, ok := strings.CutSuffix(path, e); ok {
@@ -151,7 +149,7 @@ func withoutEndpoint(path string) string {
 }
 
 // withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). A
-// client appends this part although the base URL contains it. No API has such paths.
+// client appended this part although the base URL contains it.
 func withoutRepetition(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -169,7 +167,7 @@ func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// cutVersion removes the version at the start of a path: /v1/models becomes /models.
+// cutVersion cuts /v1/models to /models.
 func cutVersion(p string) (string, bool) {
 	if len(p) < 3 || p[0] != '/' {
 		return p, false
@@ -181,7 +179,6 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// redactForLog removes secrets and personal data from a text.
 func redactForLog(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		text = plain
@@ -189,8 +186,8 @@ func redactForLog(text string) string {
 	return redact.New(true).Text(text)
 }
 
-// unknownTexts are unknown texts from clients, such as path form keys. Each is logged once, up to maxUnknown texts,
-// because any client can send many.
+// unknownTexts holds client texts unknown to precept, such as keys after /p/ in the base URL. Each text is logged once,
+// and at most maxUnknown texts are logged, because a client can send any number.
 type unknownTexts struct {
 	mu     sync.Mutex
 	logged []string
@@ -198,7 +195,7 @@ type unknownTexts struct {
 
 const maxUnknown = 16
 
-// add reports in isNew whether the text is to be logged.
+// add returns the redacted text. The caller logs the text if isNew is true.
 func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	text = redactForLog(text)
 	u.mu.Lock()
@@ -210,7 +207,6 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	return text, true
 }
 
-// warnUnknown logs unknown path form keys and unknown Precept-Learn values.
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {

@@ -14,7 +14,7 @@ const (
 	maxClass = 24
 )
 
-// pool holds buffers by size class, so that a 1 KB request does not use a 1 MB buffer.
+// pool holds buffers by size class.
 type pool struct {
 	classes [maxClass - minClass + 1]sync.Pool
 }
@@ -39,7 +39,7 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow moves a full buffer to a buffer in the next class.
+// grow returns b or, if b is full, a copy in a buffer from the next size class.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -49,8 +49,8 @@ func (p *pool) grow(b []byte) []byte {
 	return larger
 }
 
-// readBody appends to the pooled buffer b, until b has limit+1 bytes or tryCharge refuses the memory. more is true if r
-// may have more bytes.
+// readBody appends to the pooled buffer b, until b has limit+1 bytes or tryCharge refuses more memory. more is true if
+// r may have more bytes.
 func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int) bool) (body []byte, more bool, err error) {
 	for {
 		if len(b) == cap(b) && !tryCharge(cap(b)) {
@@ -74,7 +74,7 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the first buffer's size for a body with the announced size (-1 if unknown).
+// firstBufferSize returns the first buffer's size. size is the body's announced size, or -1.
 func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte, for the read at the end
 	if hint <= 0 || hint > limit+1 {
@@ -87,11 +87,10 @@ func firstBufferSize(size, limit int64) int {
 type payload struct {
 	data    []byte          // inspected part, in a pooled buffer
 	tail    io.Reader       // rest of the client's stream; nil means data is the whole body
-	readers []*bytes.Reader // readers returned by the reader method
+	readers []*bytes.Reader // returned by reader
 }
 
-// reader returns a reader over the payload. A bytes.Reader never blocks, so that net/http sends the headers and a short
-// body in one write.
+// reader returns a reader over the payload. A bytes.Reader lets net/http send headers and a short body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)

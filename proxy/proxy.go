@@ -1,17 +1,18 @@
 // Package proxy is the data listener: it receives agents' requests, inserts lessons, and forwards with
 // httputil.ReverseProxy.
 //
-// Requests to the Chat, Responses and Messages APIs have an inspected path, and their bodies may change. Requests on
-// other paths are only forwarded.
+// precept reads and can change requests to the Chat, Responses and Messages APIs (the inspected paths). All other
+// requests are only forwarded.
 //
-// Contract: a request changes only by a text splice, and response bytes never change. No fault in precept changes a
-// request's status, body or time. Therefore each learning step runs in runStep, which survives a panic.
+// Contract: a request changes only by insertions and deletions in the body, and response bytes never change. A fault in
+// precept changes neither status, body nor duration. Therefore each learning step runs in runStep, which recovers from
+// a panic.
 //
-// serveTurn in turn.go has all steps of a request in order, each in the file with the same name: read.go, the package
-// resolve, decide.go, forward.go with tap.go (the reply), record.go and observe.go.
+// serveTurn in turn.go calls a request's steps in order: read.go, package resolve, decide.go, forward.go (with tap.go
+// for the reply), record.go, observe.go.
 //
-// Hazard: net/http's transport may read a request body after RoundTrip has returned. So only payload.release returns
-// the pooled buffer, and makes every later read return no bytes.
+// Hazard: net/http's transport can read a request body after RoundTrip has returned. Therefore a buffer goes back to
+// the pool only in payload.release, which empties the body's readers first.
 package proxy
 
 import (
@@ -45,8 +46,8 @@ type Proxy struct {
 	commands   *commandQueue
 
 	deliveries    deliveries   // newest webhook deliveries
-	unknownKeys   unknownTexts // logged path form keys
-	unknownLearns unknownTexts // logged Precept-Learn values
+	unknownKeys   unknownTexts // unknown keys after /p/ in a base URL, already logged
+	unknownLearns unknownTexts // unknown Precept-Learn values, already logged
 	unsupported   unsupportedRequests
 	refusedHooks  refusedHooks // webhooks not signed by any configured secret
 }

@@ -17,16 +17,15 @@ import (
 	"precept/proxy/trace"
 )
 
-// incoming is the client's request.
 type incoming struct {
 	// Set by accept.
-	r        *http.Request // the request with a bounded body
+	r        *http.Request // with a bounded body
 	identity identity
 	dialect  wire.Dialect // wire.NoDialect means no inspection
 	started  time.Time
 
 	body  inspectedBody // set by read
-	req   *wire.Request // set by parse; nil means the body is not understood, or release has dropped the request
+	req   *wire.Request // set by parse; nil means the body is not understood, or release dropped the request
 	model string        // set by parse
 }
 
@@ -37,18 +36,18 @@ type inspectedBody struct {
 	unpacked *payload // plain's buffer if received is compressed
 	charge   charge   // counts for limits.inspect_total_bytes
 
-	// exceededLimit names limits.inspect_bytes or limits.items, "" for neither. Set by read and parse. Beyond a limit,
-	// precept only inserts the blocks (lesson texts) of a known session again.
+	// exceededLimit is set by read and parse if the body exceeds limits.inspect_bytes or limits.items. precept then
+	// only inserts a known session's blocks (lesson texts) again.
 	exceededLimit label.Reason
 }
 
 // outgoing is the request to the upstream.
 type outgoing struct {
 	// Set by accept, except span.
-	url          *url.URL      // URL at the upstream
-	target       *target       // the configured upstream
-	client       identity      // the client's identity; the upstream's key replaces the configured key
-	inbound      *http.Request // made by net/http; only this request gets unannounced trailers
+	url          *url.URL
+	target       *target
+	client       identity      // the client's identity, with the key to send upstream
+	inbound      *http.Request // net/http's request; unannounced trailers appear only here
 	uncompressed bool          // ask for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
 	span         *trace.Span   // set by serveTurn; nil means the client's trace headers stay
@@ -60,17 +59,16 @@ type outgoing struct {
 	original *payload // set by splice; for a second attempt if the upstream rejects body
 }
 
-func (o *outgoing) undoSplice(sent *payload) {
-	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
+func (o *outgoing) undoSplice(received *payload) {
+	o.body, o.length, o.decoded, o.original = received, int64(len(received.data)), false, nil
 }
 
-// accept finds a request's API, tenant and upstream, or returns the refusal. The caller calls endAccepted when an
-// accepted request ends.
+// accept finds a request's API, tenant and upstream, or returns the refusal. endAccepted ends an accepted request.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	w.unknownKey = form.Unknown
 	api := detectAPI(path, r.Header)
-	if d := wire.DialectForPath(path); r.Method == http.MethodPost && d == api { // messages in a thread are a different API
+	if d := wire.DialectForPath(path); r.Method == http.MethodPost && d == api { // differs for thread messages
 		in.dialect = d
 		w.dialect = d
 	}
@@ -106,8 +104,8 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// endAccepted removes a request from those in progress, and closes an upstream's idle connections after a reload has
-// removed the upstream.
+// endAccepted counts an accepted request as ended. If a reload has removed the upstream, endAccepted also closes the
+// upstream's idle connections.
 func (p *Proxy) endAccepted(upstream *target) {
 	p.settings.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()
@@ -142,7 +140,7 @@ func (t *turn) read() error {
 }
 
 // readInspected reads the inspected part of a body, and charges the memory against limits.inspect_total_bytes. size is
-// the announced length, or -1. why says why the rest was not read, "" for a complete body.
+// the announced length, or -1. why is the reason that the rest was not read, "" for a complete body.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.settings.cfg.Limits
 	busy := false
@@ -168,14 +166,14 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// hasEarlierTurns reports whether a body's start contains earlier turns. Such a conversation's session may have
-// inserted blocks, so the whole body must be read. Other long bodies are streamed, and the upstream may answer early.
+// hasEarlierTurns reports whether a body's start contains earlier turns. precept may have inserted blocks into these,
+// and reads the whole body to insert the blocks again. Other long bodies are streamed.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether precept can inspect the body. The whole body must be in memory, have neither a digest nor
-// a signature, and belong to a known tenant.
+// inspectable reports whether precept can inspect the body. It cannot if a part of the body was not read, the tenant is
+// unknown, or a digest or signature covers the body.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
@@ -192,7 +190,7 @@ func (t *turn) inspectable() bool {
 	return true
 }
 
-// parse finds the messages in the body. A compressed body is decoded into a bounded copy.
+// parse finds the messages in the body.
 func (t *turn) parse() {
 	body := &t.in.body
 	body.plain = body.received.data
@@ -223,8 +221,7 @@ func (t *turn) parse() {
 	}
 }
 
-// unpack decodes a compressed body, or returns why it stays compressed. The decoded bytes are charged, too, because a
-// few hundred bytes may decode to megabytes.
+// unpack decodes a compressed body, or returns why it stays compressed. The decoded bytes are charged as well.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
 	decoded, err := wire.Decode(encoding, body.received.data)

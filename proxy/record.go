@@ -15,18 +15,18 @@ import (
 	"precept/store"
 )
 
-// draft holds a turn's exchange until the recorder gets it.
+// draft holds a turn's exchange (the stored part of request and reply) until the recorder gets the exchange.
 type draft struct {
 	exchange     *sample.Exchange
-	start        *store.TurnStart // the turn's registration at the store
-	size         int64            // exchange size in bytes
-	signals      []detect.Signal  // signals in the request, such as a test run's outcome
+	start        *store.TurnStart // registration at the store
+	size         int64            // bytes in exchange
+	signals      []detect.Signal  // such as a test run's outcome
 	hasNewWork   bool             // commit, branch or pull request in a tool result
 	answeredArgs []string         // arguments of calls with a result; the recorder searches them for opted-out paths
 }
 
-// draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. A side request
-// (for a title, for example), an opted-out turn and a turn without capture get no draft.
+// draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. Side requests,
+// such as for a title, and opted-out turns get no draft.
 func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.settings.cfg.Limits.CaptureBytes <= 0 {
 		return
@@ -44,7 +44,7 @@ func (t *turn) draftExchange() {
 	t.draft.start = t.p.opts.Store.BeginTurn(t.draft.exchange)
 }
 
-// discard drops an incomplete draft, because the recorder cannot find an opt-out in it.
+// discard drops an incomplete draft, because an opt-out could be in the missing part.
 func (t *turn) discard() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
@@ -74,7 +74,7 @@ func (t *turn) copyRequest() {
 }
 
 // addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on this
-// work finds the session. The store holds the keys until the recorder has searched for an opt-out.
+// work finds the session.
 func (t *turn) addWork() {
 	refs := t.plan.results.WorkRefs(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
@@ -92,7 +92,7 @@ func (t *turn) addWork() {
 	t.holdKeys(echoes)
 }
 
-// copyNewItems copies the items not sent by an earlier turn, up to learning.capture_limit.
+// copyNewItems copies the new items, up to learning.capture_limit.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.earlierItems
 	if t.plan.number <= 1 {
@@ -125,8 +125,8 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	return size
 }
 
-// copyPrompt copies the system prompt and the tools, which every turn sends again. used is the number of bytes that the
-// turn's items use of learning.capture_limit.
+// copyPrompt copies the system prompt and the tools, which every turn sends again. used is the size of the turn's
+// items.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -161,7 +161,6 @@ func (t *turn) answeredArguments() []string {
 	return args
 }
 
-// earlierCall returns a call in an earlier reply of the session.
 func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
@@ -170,9 +169,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// publish writes the session for other replicas before the client has the whole reply, because the next turn may reach
-// one of them. The end of the reply waits for the write if the turn made decisions, opted out or has /lesson commands,
-// or if the session moves between replicas.
+// publish writes the session before the client has the whole reply, because the next turn may reach a different
+// replica. The reply's end waits for the write if the turn opted out, made decisions or has /lesson commands, or if the
+// session moves between replicas.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.IsShared() {
@@ -195,18 +194,18 @@ func (t *turn) publish() {
 	})
 }
 
-// record ends the turn after the client has the reply or has left.
+// record ends the turn.
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.resolveReply() // a cut reply is resolved as received
+		t.resolveReply() // a cut reply is used as far as received
 	}
 	t.runStep(label.StepWritCommand, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
 	t.p.inFlight.replyCopyBytes.Add(-t.reply.copied)
 }
 
-// offer passes the draft to the recorder. If the recorder has no room, the turn is still searched for an opt-out,
+// offer passes the draft to the recorder. If the recorder has no room, offer only searches the turn for an opt-out,
 // because the session's row needs the result.
 func (t *turn) offer() {
 	st := t.p.opts.Store
@@ -289,8 +288,8 @@ func (t *turn) storeChange() store.Change {
 }
 
 // handleUnoffered decides the opt-out for a turn that the recorder did not get. After a failed step, the turn counts as
-// opted out and its keys are dropped, because nothing searched the turn for an opt-out. A side request's keys are
-// dropped if the session has an opt-out.
+// opted out and its keys are dropped, because nothing searched the turn for an opt-out. With capture off, the keys
+// stay. A side request's keys are dropped if the session has an opt-out.
 func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -307,15 +306,13 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the registration of a turn not offered to the recorder.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
 	}
 }
 
-// findCommands returns the /lesson commands in the reply, and marks the answers as pending, so that the session's next
-// turn waits for them.
+// findCommands returns the reply's /lesson commands. The session's next turn then waits for the answers.
 func (t *turn) findCommands() []writ.Command {
 	rep, ses := t.reply.parsed, t.session.Session
 	if !t.settings.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
@@ -329,7 +326,6 @@ func (t *turn) findCommands() []writ.Command {
 	return found
 }
 
-// queueCommands queues the reply's /lesson commands, unless the turn opted out.
 func (t *turn) queueCommands() {
 	if len(t.reply.commands) == 0 {
 		return

@@ -17,10 +17,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Handler answers requests to precept's own paths, and forwards all others to an upstream.
+// Handler returns a handler that answers precept's own paths, and forwards all other requests to an upstream.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
-// router returns the router: precept answers its own paths, and forwards requests to all other paths.
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -30,7 +29,7 @@ func (p *Proxy) router() *echo.Echo {
 		for method, h := range methods {
 			h := ownEndpoint(h)
 			e.Add(method, path, h)
-			e.Add(method, "/p/:names"+path, h) // an agent that can set only a base URL sends names in the path
+			e.Add(method, "/p/:names"+path, h) // for agents that send names in the path
 		}
 	}
 	e.RouteNotFound("/*", func(c echo.Context) error {
@@ -42,7 +41,7 @@ func (p *Proxy) router() *echo.Echo {
 	return e
 }
 
-// endpoints returns handlers by path and method.
+// endpoints returns the handlers for precept's own paths, by path and method.
 func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	healthy := func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 	all := map[string]map[string]echo.HandlerFunc{
@@ -61,7 +60,7 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
-// ownEndpoint marks requests to precept itself. The metrics count them under ownDialect.
+// ownEndpoint wraps the handler for a precept endpoint, so that metrics count the requests under ownDialect.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		unwrapClient(c.Response()).atEndpoint = true
@@ -69,8 +68,8 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// misdirectedError refuses a wrong method, and an unknown path below a precept endpoint. Such a request is not
-// forwarded, because the body may contain feedback.
+// misdirectedError returns an error for a request to a precept endpoint with a wrong method or an unknown path below
+// the endpoint. precept does not forward such a request, because the body may contain feedback for precept.
 func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
@@ -97,8 +96,8 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 	return nil
 }
 
-// withOwnLessons serves agents' requests for their own lessons. The credential determines the tenant, and the request
-// names the agent.
+// withOwnLessons wraps handle, which serves a request for the agent's own lessons. The credential determines the
+// tenant, and the request names the agent.
 func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.settings.Load()
@@ -116,8 +115,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front counts every request, normalises the path, answers after a panic, and refuses CONNECT, where the target is not
-// a path.
+// front wraps next: it normalises the path, counts the request, answers after a panic, and refuses CONNECT, because a
+// CONNECT target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -184,8 +183,8 @@ func internalError(r *http.Request) *apiError {
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns precept's state in one line. An error means that a load balancer must use a different replica. Agents
-// can work without the store, so a failing store is not an error.
+// Ready returns precept's state in one line. An error tells a load balancer to use a different replica. A failing store
+// is no error, because agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")

@@ -12,8 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// settings holds one configuration. A reload replaces all settings together, and a request uses the settings in effect
-// when it began.
+// settings holds one configuration. A request uses the settings in effect when the request began.
 type settings struct {
 	optOut         *sample.OptOut
 	cfg            *configs.Config
@@ -80,8 +79,7 @@ func (s *settings) setUpstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream named in the path form, or nil if it is not configured. If the path names none, target
-// returns the API's upstream.
+// target returns the named upstream, or nil if it is not configured. Without a name, target returns the API's upstream.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -92,8 +90,7 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// closeIdle closes a transport's idle connections, unless these settings use the transport. Call it when other settings
-// take effect, and when a request ends. IdleConnTimeout closes the rest.
+// closeIdle closes a transport's idle connections, unless these settings use the transport.
 func (s *settings) closeIdle(t *http.Transport) {
 	for _, used := range s.transports {
 		if t == used {

@@ -14,24 +14,23 @@ import (
 	"precept/internal/wire"
 )
 
-// reply holds the facts about the upstream's reply.
 type reply struct {
-	status    int               // reply status, or the status of precept's answer in its place; 0 before both
-	headersAt time.Time         // when the headers arrived
-	reader    *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
+	status    int // reply status, or the status of precept's answer in its place; 0 before both
+	headersAt time.Time
+	reader    *wire.ReplyReader // nil means the reply is forwarded unread
 	length    int64             // Content-Length; -1 means unknown
-	received  int64             // received bytes
-	complete  bool              // the last byte was received
-	copied    int64             // bytes charged to limits.capture_total_bytes
-	parsed    *wire.Reply       // set by resolveReply
-	commands  []writ.Command    // /lesson commands in the reply
+	received  int64
+	complete  bool           // the last byte was received
+	copied    int64          // bytes charged to limits.capture_total_bytes
+	parsed    *wire.Reply    // set by resolveReply
+	commands  []writ.Command // /lesson commands in the reply
 }
 
 func (r *reply) isComplete() bool { return r.parsed != nil && r.parsed.Complete }
 
 // onResponse implements observer.
-func (t *turn) onResponse(res *http.Response, original bool) {
-	if original {
+func (t *turn) onResponse(res *http.Response, acceptedOriginal bool) {
+	if acceptedOriginal {
 		t.recordRejection()
 	}
 	t.showSession(res.Header)
@@ -48,7 +47,7 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 	t.reply.status, t.reply.headersAt, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	if t.session.Session != nil || t.session.QuotesSession {
 		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.settings.cfg.Limits.CaptureBytes))
-		t.reply.reader.SetEncoding(res.Header.Get("Content-Encoding")) // some servers compress uninvited
+		t.reply.reader.SetEncoding(res.Header.Get("Content-Encoding")) // some servers compress although Accept-Encoding forbids it
 	}
 	t.release()
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
@@ -94,8 +93,7 @@ func (t *turn) onBody(b []byte, err error) {
 	}
 }
 
-// chargeCopy charges the copy of the reply to limits.capture_total_bytes. Beyond the limit, the copy is cut, but the
-// reader still finds the end of the reply.
+// chargeCopy charges the copy of the reply to limits.capture_total_bytes. Beyond the limit, the copy is cut.
 func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
@@ -112,8 +110,8 @@ func (t *turn) chargeCopy() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release returns the request's buffers to the pool, after the headers have arrived or the request has failed. The
-// draft then has a copy of the data.
+// release copies the request into the draft and returns the buffers to the pool, once the headers have arrived or the
+// request has failed.
 func (t *turn) release() {
 	if !t.advanceTo(phaseReleased) {
 		return
@@ -134,8 +132,8 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// resolveReply passes the reply to the resolver, so that the next request finds the session. It also looks for /lesson
-// commands in the reply.
+// resolveReply passes the reply to the resolver, so that the next request finds the session, and looks for /lesson
+// commands.
 func (t *turn) resolveReply() {
 	if t.phase >= phaseResolved {
 		return

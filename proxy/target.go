@@ -35,7 +35,8 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// In a gateway path (/v1/ID/NAME/anthropic), the version is the gateway's; the Messages API version follows.
+	// In a gateway path (/v1/ID/NAME/anthropic), the version is the gateway's, and the client's path adds the API's
+	// version.
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
@@ -61,8 +62,8 @@ func (t *target) upstreamPath(p string) string {
 	return t.path + p
 }
 
-// covers reports whether a client's path begins with the upstream's path. If the upstream's path has no version, only
-// inspected paths count, because a different path may begin with the same segments by chance.
+// covers reports whether a client's path begins with the upstream's path. If the upstream's path has no version, covers
+// returns true only for inspected paths, because a different path may begin with the same segments by chance.
 func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectForPath(p) != wire.NoDialect)
 }
@@ -71,14 +72,13 @@ const deployments = "/openai/deployments/"
 
 func isDeployment(p string) bool { return strings.HasPrefix(p, deployments) }
 
-// deploymentName returns the Azure deployment in a path, which stands for the model if the body names none.
+// deploymentName returns the Azure deployment in a path, used as the model if the body names none.
 func deploymentName(p string) string {
 	_, name, _ := strings.Cut(p, deployments)
 	name, _, _ = strings.Cut(name, "/")
 	return name
 }
 
-// warnUnknown logs, once for each upstream, that the upstream does not know a path.
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",

@@ -16,9 +16,9 @@ const (
 	maxIdleConns      = 4096     // idle connections to one upstream
 )
 
-// newTransport turns compression off, because a transport that decodes gzip changes the response bytes. A stream may
-// last for hours, so there is no overall timeout. The pings detect a dead HTTP/2 connection, which all requests to an
-// upstream share.
+// newTransport returns a transport to an upstream. Compression is off, because a transport that decodes gzip changes
+// the response bytes. There is no overall timeout, because a stream can last for hours. Pings detect a dead HTTP/2
+// connection, which all requests to an upstream share.
 func newTransport(headerTimeout time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  environmentProxy,
@@ -42,9 +42,9 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 	}
 }
 
-// upstreamConn counts the bytes read from an HTTP/1 connection, to find surplus bytes after a response. net/http offers
-// the connection to the next request before it looks for such bytes, and a different client would get them as a
-// response. A response is surplus if no byte was read since writing the request began.
+// upstreamConn counts the bytes read from an HTTP/1 connection, to detect bytes that an upstream sends after the end of
+// a response. net/http would use these bytes as the response to the connection's next request, from a different client.
+// They arrived before precept began to write that request.
 type upstreamConn struct {
 	net.Conn
 	bytesRead        atomic.Int64
@@ -87,12 +87,12 @@ func (c *upstreamConn) Write(b []byte) (int, error) {
 
 // hasAnswer reports whether a byte was read since writing the request began.
 func (c *upstreamConn) hasAnswer() bool {
-	asked := c.bytesReadAtWrite.Load()
-	return asked >= 0 && c.bytesRead.Load() > asked
+	readBefore := c.bytesReadAtWrite.Load()
+	return readBefore >= 0 && c.bytesRead.Load() > readBefore
 }
 
-// attempts counts net/http's attempts to send one request. Several attempts may read the body at the same time, even
-// after RoundTrip has returned.
+// attempts counts net/http's attempts to send one request. Several attempts can read the body at once, even after
+// RoundTrip has returned.
 type attempts struct {
 	unfinished atomic.Int32 // attempts that can still read the body
 	bodies     []*payload   // returned to the pool when no attempt can read them
@@ -134,7 +134,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 }
 
 // recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never ends, the garbage
-// collector frees them. No attempt must begin after recycle.
+// collector frees them. No attempt can begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.unfinished.Add(1)
 	a.pool, a.bodies = p, bodies
@@ -142,7 +142,7 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.close()
 }
 
-// close returns the bodies to the pool when the last attempt ends.
+// close ends an attempt, and returns the bodies to the pool after the last attempt.
 func (a *attempts) close() {
 	if a.unfinished.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return

@@ -13,31 +13,31 @@ import (
 	"precept/proxy/resolve"
 )
 
-// turn is one request on an inspected path and the reply. It belongs to the goroutine that serves the request.
+// turn is one request on an inspected path, and the reply.
 type turn struct {
 	p           *Proxy
-	settings    *settings // configuration in effect when the turn began
+	settings    *settings
 	book        *lesson.Book
-	w           *clientWriter  // writes the response; holds the request id
+	w           *clientWriter  // holds the request id
 	in          incoming       // set by accept, read and parse
 	forwarder   forwarder      // uses the request's buffers until release
 	out         outgoing       // set by accept and read; splice replaces the body
 	skip        string         // why nothing is inserted (Precept-Skip)
-	pendingKeys []session.Echo // keys to find the session again; holdKeys passes them to the store once the request has an id
+	pendingKeys []session.Echo // keys to find the session again; see holdKeys
 
 	query   resolve.Query  // set by resolve
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	draft   *draft         // set by draftExchange; nil means no record
-	reply   reply          // set in tap.go
+	draft   *draft         // set by draftExchange; nil means the turn is not recorded
+	reply   reply
 	phase   phase
 }
 
-// phase is a turn's progress. It never goes back.
+// phase is a turn's progress, which only increases.
 type phase uint8
 
 const (
-	phaseOpen     phase = iota // the request may be sent again, so the buffers are in use
+	phaseOpen     phase = iota // the request can be sent again, so the buffers are in use
 	phaseReleased              // the upstream answered, and the buffers are in the pool
 	phaseEnded                 // the resolver knows that the request has ended
 	phaseResolved              // the resolver knows the reply, so the next request finds the session
@@ -54,12 +54,10 @@ func (t *turn) advanceTo(next phase) bool {
 	return true
 }
 
-// serveTurn serves a request for the upstream. The function is long on purpose: no other place shows the order of the
-// steps.
+// serveTurn serves a request for the upstream. The function is long, to show the order of the steps.
 //
-// A fault between read and forward changes nothing for the client: runStep counts a panic, and the client's own bytes
-// are forwarded. When the upstream cuts the stream, serveTurn panics with http.ErrAbortHandler. net/http then aborts
-// the client's response, which would otherwise look complete.
+// After a panic between read and forward, the client's own bytes are forwarded. When the upstream cuts the stream,
+// serveTurn panics with http.ErrAbortHandler, so that the response does not look complete.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.settings.Load()
 	in, out, err := p.accept(set, w, r)
@@ -81,7 +79,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	if err := t.read(); err != nil {
 		return err
 	}
-	// Record: after the client has the reply, even when forwarding panics.
+	// Record: after the reply, even when forwarding panics.
 	defer t.record()
 
 	// Parse: the message list. An unparseable body is forwarded unchanged.
@@ -106,7 +104,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.out.undoSplice(t.in.body.received)
 	}
 
-	// Begin: register the turn before the upstream sees the request.
+	// Begin: register the turn in the store before the upstream sees the request, so that a crash leaves a record.
 	t.assignID()
 	t.runStep(label.StepBegin, t.draftExchange)
 
@@ -126,7 +124,7 @@ func (t *turn) resolve() {
 	if exceeds != "" {
 		t.countUninspected(exceeds)
 		if t.session.Session != nil {
-			t.session.Side = exceeds // not a turn, so no match and no record
+			t.session.Side = exceeds // not matched and not recorded
 		}
 		return
 	}
@@ -151,8 +149,8 @@ func (t *turn) markSide(why label.Reason) {
 	t.p.opts.Metrics.sessions.sideRequests.WithLabelValues(string(why)).Inc()
 }
 
-// assignID puts the session id into the request's id, so that feedback by request id needs no index. A log line may
-// have set the id already.
+// assignID gives the request an id that contains the session id, so that feedback by request id needs no index. An id
+// already used in a log line stays.
 func (t *turn) assignID() {
 	switch {
 	case t.w.id != "":
@@ -165,8 +163,8 @@ func (t *turn) assignID() {
 	t.holdKeys(nil)
 }
 
-// holdKeys passes keys to the store under the request's id, or keeps them while the request has none. The store writes
-// them only after the recorder has searched the turn for an opt-out, because an opted-out turn leaves no key.
+// holdKeys passes keys to the store under the request's id, or keeps them until the request has an id. The store writes
+// the keys once the recorder has found no opt-out in the turn.
 func (t *turn) holdKeys(keys []session.Echo) {
 	if len(t.pendingKeys) > 0 {
 		keys = append(t.pendingKeys, keys...)
@@ -187,7 +185,6 @@ func (t *turn) countUninspected(why label.Reason) {
 // isMain reports whether the request is a turn in a conversation, and not a side request such as for a title.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
-// clientGone reports whether further work on the request is useless.
 func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }
 
 func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }

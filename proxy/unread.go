@@ -9,8 +9,7 @@ import (
 
 const unsupportedLogInterval = time.Hour
 
-// unsupportedRequests counts forwarded POST requests to unsupported APIs, and logs one line an hour. Otherwise nobody
-// would notice that an agent uses an API without lessons and samples.
+// unsupportedRequests counts forwarded POST requests to unsupported APIs, and logs one line an hour.
 type unsupportedRequests struct {
 	mu      sync.Mutex
 	lastLog time.Time

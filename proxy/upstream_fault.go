@@ -22,20 +22,21 @@ import (
 type stage int32
 
 const (
-	stageDial      stage = iota // no connection to the upstream, or to a proxy before it
+	stageDial      stage = iota // not connected to the upstream, or to a proxy before the upstream
 	stageConnected              // the connection is open; a proxy's tunnel may not be open yet
 	stageTLS                    // the TLS handshake has begun
 	stageSent                   // the connection is ready, and the request is being sent or was sent
 )
 
-// badResponse is a response not forwarded by precept.
+// badResponse is the error for a response that precept does not forward.
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
 
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel means that a proxy refuses CONNECT. net/http's error has no status, and only quotes the proxy.
+// refusedTunnel is the error for a proxy that refuses CONNECT. It replaces net/http's error, which has no status and
+// quotes the proxy.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
@@ -65,7 +66,7 @@ type hop struct {
 	setting string // key or variable with the address
 }
 
-// hops returns the upstream, and the proxy before it or nil.
+// hops returns the upstream, and the proxy before the upstream; via is nil without a proxy.
 func (t *target) hops() (up hop, via *hop) {
 	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
 	if t.name == "default" {
@@ -77,8 +78,8 @@ func (t *target) hops() (up hop, via *hop) {
 	return up, via
 }
 
-// failureAnswer returns precept's answer to a request without a usable response. reached is the last stage. The message
-// names the hop, the fact and the remedy, and quotes no bytes from a hop. Agents retry after a 502, 503 or 504.
+// failureAnswer returns precept's answer to a request without a usable response. The message quotes no bytes from a
+// hop. Agents retry after a 502, 503 or 504.
 func (t *target) failureAnswer(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
@@ -131,7 +132,7 @@ func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noTunnel returns the answer for a proxy that accepted the connection but sent no usable response to CONNECT.
+// noTunnel answers for a proxy that accepted the connection but sent no usable response to CONNECT.
 func (h *hop) noTunnel(err error) (int, string) {
 	if isTimeout(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer CONNECT; check " + h.setting
@@ -142,7 +143,7 @@ func (h *hop) noTunnel(err error) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names a proxy's port"
 }
 
-// dialFailure returns the answer for a hop that accepts no connection.
+// dialFailure answers for a hop that accepts no connection.
 func dialFailure(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
@@ -183,7 +184,7 @@ func dialFailure(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// tlsFailure returns the fact and the remedy for a failed TLS handshake, or "" for an error outside the handshake.
+// tlsFailure explains a failed TLS handshake. For another error, fact is "".
 func tlsFailure(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -208,7 +209,7 @@ func tlsFailure(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// responseFailure returns the fact and the remedy for a failure before the response.
+// responseFailure explains a failure after the connection and before the response.
 func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -239,7 +240,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// endReason returns why a stream ended. It does not quote the error: the error may contain upstream text.
+// endReason returns why a stream ended, without the error's text, which may come from the upstream.
 func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -274,13 +275,13 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const warningInterval = time.Minute
 
 const (
-	minOutageFailures = 3 // successive failures in a further outage within warningInterval
-	maxLoggedOutages  = 5 // outages within warningInterval
+	minOutageFailures = 3 // failures in a row before a further outage within warningInterval is logged
+	maxLoggedOutages  = 5 // outages logged within warningInterval
 )
 
-// outageLog logs one upstream's outages: a warning at the start and every minute, and a line when the upstream answers
-// again. An alternating upstream would fill the log. Therefore a further outage within warningInterval is logged only
-// after minOutageFailures failures, and at most maxLoggedOutages are logged.
+// outageLog logs one upstream's outages. An upstream that fails every other request must not fill the log. Therefore a
+// further outage within warningInterval is logged only after minOutageFailures failures, and at most maxLoggedOutages
+// are logged.
 type outageLog struct {
 	warned        atomic.Bool  // set by a warning, cleared by logRecovery
 	failureStreak atomic.Int32 // failures since the last answer
@@ -315,7 +316,6 @@ func (l *outageLog) appendSuppressed(args []any) []any {
 	return args
 }
 
-// logFailure logs a warning if isDue returns true, and otherwise at level debug. why has the cause and the remedy.
 func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -337,7 +337,7 @@ func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, statu
 	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
 
-// logRecovery logs that the upstream answers again. An outage without a warning is only counted.
+// logRecovery logs the end of an outage. An outage without a warning is only counted.
 func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,7 +57,8 @@ func (inv *invocation) checkCommand() *cobra.Command {
 	return c
 }
 
-// checkLessons returns an error with exit code 1 if a lesson has faults or the lessons cannot be read.
+// checkLessons checks the lessons and prints the result. The error has exit code 1 if a lesson has faults or the
+// lessons cannot be read.
 func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkResult{Config: cfg.Hash(), File: file}
 	book, problems, err := inv.loadLessons(ctx, cfg)

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// collectorBounds derive GOGC from the live heap. GOGC is the heap growth, in percent, that triggers the garbage
-// collector. With Go's default of 100, the collector would run very often on a proxy's small heap. A percentage that
-// suits a small heap would triple a large heap for no gain.
+// collectorBounds are the bounds for GOGC, the heap growth, in percent, that triggers the garbage collector. With Go's
+// default of 100, the collector would run very often on a proxy's small heap. A percentage that suits a small heap
+// would triple a large heap for no gain.
 //
-// A memory limit does not help: it counts the gaps between small objects, and a server with thousands of lessons starts
-// with many gaps.
+// A memory limit (GOMEMLIMIT) does not help, because the limit includes the gaps between small objects, and a server
+// with thousands of lessons starts with many gaps.
 type collectorBounds struct {
 	maxGrowth int    // maximum growth in percent, for a small heap
 	minGrowth int    // minimum growth, for a large heap
@@ -46,8 +46,8 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets GOGC after each garbage collection: the runtime then calls the cleanup of an unreachable object.
-// It stops when GOGC differs from last, because another caller has changed it.
+// afterCollection sets GOGC after each garbage collection, in the cleanup of an unreachable object. It stops when GOGC
+// differs from last, because another caller has changed GOGC.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.setForLiveHeap(last)
 	if !ok {

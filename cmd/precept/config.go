@@ -86,33 +86,33 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *con
 		inv.keys = configKeys()
 	}
 	for i := range inv.keys {
-		name := &inv.keys[i]
-		if c.Flags().Lookup(name.Flag) != nil {
+		info := &inv.keys[i]
+		if c.Flags().Lookup(info.Flag) != nil {
 			continue
 		}
-		usage := name.Usage
-		if name.Path == "data_dir" && len(helpKeys) > 0 {
+		usage := info.Usage
+		if info.Path == "data_dir" && len(helpKeys) > 0 {
 			usage = "data directory (default ./data; without precept's data there, your running server's, else the one that precept run used)"
 		}
-		flag := c.Flags().VarPF(flagValue{key: name, values: f.values}, name.Flag, "", usage)
-		if name.Bool {
+		flag := c.Flags().VarPF(flagValue{key: info, values: f.values}, info.Flag, "", usage)
+		if info.Bool {
 			flag.NoOptDefVal = "true"
 		}
-		flag.Hidden = len(helpKeys) > 0 && !slices.Contains(helpKeys, name.Path)
+		flag.Hidden = len(helpKeys) > 0 && !slices.Contains(helpKeys, info.Path)
 	}
 	return f
 }
 
 func configKeys() []configs.KeyInfo {
-	names := configs.KeyInfos()
-	for i := range names {
-		name := &names[i]
-		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // pflag would show a word in backquotes as the type of the value
-		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
-			name.Usage += " (" + name.Default + ")"
+	infos := configs.KeyInfos()
+	for i := range infos {
+		info := &infos[i]
+		info.Usage = strings.ReplaceAll(info.Usage, "`", "") // pflag would show a word in backquotes as the type of the value
+		if info.Default != "" && info.Default != "[]" && info.Default != "{}" && !strings.Contains(info.Default, "\n") {
+			info.Usage += " (" + info.Default + ")"
 		}
 	}
-	return names
+	return infos
 }
 
 func bankKeys() []string { return []string{"lessons", "store.url"} }
@@ -126,7 +126,7 @@ func (f *configFlags) path(inv *invocation) string {
 	return path
 }
 
-// findFile returns path, and reports in found whether the file is precept.yaml in the working directory, the default.
+// findFile returns path, and whether the file is the default, precept.yaml in the working directory.
 func (f *configFlags) findFile(inv *invocation) (path string, isDefault bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false

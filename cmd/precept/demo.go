@@ -71,7 +71,7 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// newDemoEffect compares the true and the measured effect; r is nil if the report has no row.
+// newDemoEffect returns the true and the measured effect; r is nil if the report has no row.
 func newDemoEffect(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
@@ -125,8 +125,8 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	return c
 }
 
-// withModel serves a simulated model until play returns. It calls play with a server configuration, in which the model
-// is the upstream, and the lessons from world.WriteLessons are in a temporary directory.
+// withModel serves a simulated model, and calls runDemo with a server configuration. In the configuration, the model is
+// the upstream, and the lessons from world.WriteLessons are in a temporary directory.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, runDemo func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
@@ -172,8 +172,8 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 	}, "http://" + l.Addr().String() + "/v1", nil
 }
 
-// withServer starts a server, calls play, and stops the server. Without --exit, the server serves the dashboard after
-// play.
+// withServer starts a server, calls runSteps, and stops the server. Without --exit, the server first serves the
+// dashboard until the user stops the demo.
 func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, runSteps func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -185,33 +185,33 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 		failed <- cutExitError(srv.Run(ctx))
 		stop()
 	}()
-	var playErr error
+	var stepsErr error
 	select {
 	case err := <-failed:
 		return err
 	case urls := <-addresses:
-		playCtx, stopSignals := signalContext(ctx) // the server handles the signal as well
+		stepsCtx, stopSignals := signalContext(ctx) // the server handles the signal as well
 		defer stopSignals()
-		playErr = runSteps(playCtx, srv, urls[0], urls[1])
-		if playErr == nil && !f.exit {
+		stepsErr = runSteps(stepsCtx, srv, urls[0], urls[1])
+		if stepsErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
 				admin.LoginLink(urls[1], srv.Token()),
 			)
-			<-playCtx.Done()
+			<-stepsCtx.Done()
 		}
-		if playCtx.Err() != nil {
-			playErr = nil // the demo was stopped
+		if stepsCtx.Err() != nil {
+			stepsErr = nil // the demo was stopped
 		}
 	}
 	stop()
-	return errors.Join(playErr, <-failed)
+	return errors.Join(stepsErr, <-failed)
 }
 
 // formatPoints formats 0.05 as +5.0.
 func formatPoints(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 
-// waitForClosedSessions waits until the report counts all sessions.
+// waitForClosedSessions waits until the report counts all sessions, at most demoSettleLimit.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
 	limit := time.Now().Add(demoSettleLimit)
 	if err := server.Sleep(ctx, demoSettleTime); err != nil {

@@ -171,7 +171,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	return sum, nil
 }
 
-// open opens the transcripts. at is the file's modification time, so a second import makes equal samples. skipped
+// open opens the transcripts. at is the file's modification time, so a second import makes equal samples. skippedErr
 // describes the unreadable entries in a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skippedErr, err error) {
 	at = tools.Now()

@@ -88,7 +88,8 @@ func readExistingBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// missingLessonError names the faults in a file with this slug.
+// missingLessonError returns the error for a slug that is not in the bank. If a file with this slug has faults, the
+// error names them.
 func missingLessonError(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]

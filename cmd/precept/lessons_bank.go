@@ -124,7 +124,7 @@ func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*
 	return tools.OpenRedisBank(cfg)
 }
 
-// readLessonTexts returns an error if a file is not a valid lesson.
+// readLessonTexts reads the lesson files in dir, and returns an error if one is not a valid lesson.
 func readLessonTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("the directory %s does not exist; name a directory with LESSON.md files", dir)

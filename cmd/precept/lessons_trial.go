@@ -28,7 +28,7 @@ type trialFlags struct {
 	force       bool
 }
 
-// isPlanned reports whether the trial ends with one evaluation.
+// isPlanned reports whether the trial ends with one planned evaluation.
 func (f *trialFlags) isPlanned() bool { return f.goal.Picks != 0 || f.goal.DetectableEffect != 0 }
 
 func (f *trialFlags) check(c *cobra.Command) error {

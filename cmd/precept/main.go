@@ -1,7 +1,7 @@
 // Command precept is a reverse proxy in front of LLM APIs. It lets unmodified agents learn from experience.
 //
-// Most files contain one command, such as precept serve. This package passes on a command's clock, random source,
-// environment, standard streams and signals as parameters.
+// Most files contain one command, such as precept serve. A command gets the clock, the random source, the environment
+// and the standard streams as parameters.
 //
 // The exit codes are:
 //   - 0: success
@@ -38,7 +38,7 @@ const (
 	exitCut     = 3
 )
 
-// invocation holds everything a command takes from the process. Tests replace it.
+// invocation holds everything that a command takes from the process. Tests pass other values.
 type invocation struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

@@ -105,8 +105,8 @@ func explainRows(out io.Writer, r report.Report, f *reportFlags) error {
 	return r.Explain(out, slug, outputWidth(out))
 }
 
-// findReport gets the report from the running server, with newer data than the store, or else from the store. If the
-// server refuses the request and no admin token is known, the store is read. Other error responses are returned.
+// findReport gets the report from the running server, which has newer data than the store, or else from the store. If
+// the server refuses the request and no admin token is known, the store is read. Other error responses are returned.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {

@@ -28,7 +28,7 @@ type measureFlags struct {
 	asJSON   bool
 }
 
-// skippedSection is a section not registered.
+// skippedSection is a section that was not registered.
 type skippedSection struct {
 	Section string `json:"section"`
 	Reason  string `json:"why"`

@@ -200,7 +200,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 		return fmt.Sprintf("non-inferior without the section (leaving the section out harms by less than %.1f points)", 100*margin), ""
 	}
 	if hi == nil {
-		return "", fmt.Sprintf("too few sessions: %d with, %d without", r.NInjected, r.NWithheld)
+		return "", fmt.Sprintf("too few sessions: %d with the section, %d without it", r.NInjected, r.NWithheld)
 	}
 	return "", "unproven (" + formatEffect(r) + ")"
 }
@@ -226,7 +226,7 @@ func formatEffect(r *report.Row) string {
 
 func (j *removalDecision) evidence() string {
 	r := j.row
-	text := fmt.Sprintf("section effect %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
+	text := fmt.Sprintf("section effect %s; %d rewarded sessions with the section, %d without it", formatEffect(r), r.NInjected, r.NWithheld)
 	tokens := rules.Tokens(j.text)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -349,8 +349,8 @@ var (
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
 	// sentenceEnd requires a capital letter, because an abbreviation such as "e.g." does not end a sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// clauseEnd omits words for conditions (unless, if, except): without the condition, a sentence has a different
-	// meaning.
+	// clauseEnd omits words for conditions (unless, if, except), because without the condition a sentence has a
+	// different meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 

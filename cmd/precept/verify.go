@@ -75,8 +75,8 @@ func (inv *invocation) verify() *cobra.Command {
 	return c
 }
 
-// verifyCommand passes the output through and finds the failures in it. If toStderr is true, all output goes to
-// standard error.
+// verifyCommand runs a command, passes the output through, and finds the failures in the output. If toStderr is true,
+// all output goes to standard error.
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResult, error) {
 	capture := &headAndTail{maxEndBytes: maxOutput / 2}
 	command := child{
@@ -172,7 +172,7 @@ func printVerifyResult(console io.Writer, v *verifyResult, dryRun bool) {
 	}
 }
 
-// goModule returns a folder's import path, found in go test output; "" outside of a module.
+// goModule returns a folder's Go import path, which go test prints for failures; "" outside of a module.
 func goModule(dir string) string {
 	root := dir
 	for {

@@ -74,7 +74,6 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// parseGitHub returns a delivery's events. If precept uses no event, ignored has the reason.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if bytes.HasPrefix(body, []byte("payload=")) { // content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))

@@ -41,7 +41,6 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-// parseGitLab returns a delivery's events. If precept uses no event, ignored has the reason.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {
@@ -62,7 +61,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "push":
 		return pushReverts(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
-		return nil, "a job counts with the pipeline; send pipeline events", nil
+		return nil, "precept rates whole pipelines and not jobs; send pipeline events", nil
 	}
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show a work outcome", nil
 }

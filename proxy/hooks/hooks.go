@@ -17,7 +17,7 @@ import (
 	"precept/internal/work"
 )
 
-// Service is a webhook sender.
+// Service is the name of a webhook sender.
 type Service string
 
 // The services.
@@ -44,7 +44,7 @@ func (o Outcome) Score() float64 {
 	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
 }
 
-// IsCheck reports whether the outcome is a check. A check counts until the pull request is merged or closed.
+// IsCheck reports whether the outcome is a check. A check's score counts until the pull request is merged or closed.
 func (o Outcome) IsCheck() bool { return o == CheckPassed || o == CheckFailed }
 
 // Event is one outcome, with the references to the work.
@@ -152,8 +152,7 @@ func DeliveryID(h http.Header) string {
 	return ""
 }
 
-// Parse returns a delivery's events, or the reason for ignoring it. A body without an event from the service is an
-// error.
+// Parse returns a delivery's events, or the reason for ignoring it.
 func Parse(service Service, h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if service == GitHub {
 		return parseGitHub(h, body)
@@ -190,7 +189,6 @@ func pullRequestRef(repository string, number int) func() (work.Ref, bool) {
 	}
 }
 
-// nonEmptyGroups returns the non-empty groups.
 func nonEmptyGroups(groups ...[]work.Ref) (list [][]work.Ref) {
 	for _, g := range groups {
 		if len(g) > 0 {
@@ -243,7 +241,7 @@ func revertEvents(messages []string, repository string, at time.Time) (events []
 }
 
 // revertedCommit reads "This reverts commit HASH." and "This reverts commit HASH, reversing changes made to HASH.",
-// also with quotes or brackets around the hash. The caller must check that the result is a hash.
+// also with quotes or brackets around the hash. The result is not always a hash.
 func revertedCommit(message string) string {
 	rest := strings.TrimLeft(textAfter(message, "This reverts commit "), " \t\r\n\"'`([<")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })

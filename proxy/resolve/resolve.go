@@ -1,9 +1,8 @@
 // Package resolve finds a request's session and unit (a run or a sub-agent's parent session). It also recognises side
-// requests.
+// requests (titles, summaries and other agent housekeeping).
 //
-// Contract: Resolve pins the session and the unit in the result, that is, keeps both in memory, and the caller releases
-// both, after one RecordEnd call. Resolve asks the backend at most once per kind of question, within the store's lookup
-// time, and holds no lock while it waits.
+// Contract: Resolve pins the session and the unit (keeps both in memory). The caller calls RecordEnd once, and then
+// releases both. Resolve holds no lock while it waits for the backend.
 //
 // Hazard: a request in the wrong session mixes two experiments and empties the provider's prompt cache. Therefore a
 // request without a certain session gets a new session, and indistinguishable sessions leave the experiment.
@@ -25,8 +24,8 @@ import (
 type Pins interface {
 	// AcquireInMemory pins a session, or returns nil.
 	AcquireInMemory(id session.ID) *store.Session
-	// Acquire looks for the session in memory, then in the backend. uncertain reports that the session may exist
-	// although ses is nil.
+	// Acquire looks for the session in memory, then in the backend. If ses is nil and uncertain is true, the session
+	// may exist.
 	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, uncertain bool)
 	Release(ses *store.Session, c store.Change)
 }
@@ -35,34 +34,34 @@ type Pins interface {
 type Additions interface {
 	// FullReason returns the reason why a tenant cannot begin a session, "" for none.
 	FullReason(tenant string) label.Reason
-	// Add pins a session with a new record. If a concurrent request has already added a session with the ID, Add pins
-	// and returns that session. The result is nil if memory is full.
+	// Add pins a session with a new record. If a session with the ID exists, Add pins and returns that session. The
+	// result is nil if memory is full.
 	Add(rec *session.Record) *store.Session
-	// AddMember adds rec's session to the unit's member count.
+	// AddMember counts rec's session in the unit.
 	AddMember(unit *store.Session, rec *session.Record)
 	// ApplyOptOut hides rec's turns that opted out at a different replica. items is the number of items in earlier
-	// turns. uncertain reports that an earlier read got no answer in time.
+	// turns. uncertain reports that an earlier read timed out.
 	ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool)
 }
 
 // Replicas reads other replicas' writes.
 type Replicas interface {
-	// IsShared reports whether the store has other replicas.
+	// IsShared reports whether there are other replicas.
 	IsShared() bool
 	// Refresh reads a session again after turns at a different replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// RefreshUnit reads a unit again, because other replicas share the random choices.
+	// RefreshUnit reads a unit again, because other replicas can change it.
 	RefreshUnit(ctx context.Context, unit *store.Session)
 }
 
 // Index looks up sessions by echo keys. An echo key is the hash of an id or a text in a reply that the agent sends
 // back.
 type Index interface {
-	// FindByEchoes returns the sessions with keys. uncertain reports that sessions may be missing.
+	// FindByEchoes returns the sessions with keys. If uncertain is true, sessions may be missing.
 	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
-// Store holds the store methods used by a Resolver.
+// Store is the part of the store that a Resolver uses.
 type Store interface {
 	Pins
 	Additions
@@ -72,7 +71,7 @@ type Store interface {
 
 // Query is a request with a session to be found.
 type Query struct {
-	Scope         session.Scope // without the run, named by the claim
+	Scope         session.Scope // without the run, which Claim names
 	Claim         session.Claim
 	Request       *wire.Request
 	Learn         bool // the turn is stored, unless it opts out by a path
@@ -80,7 +79,7 @@ type Query struct {
 	KnownOnly     bool // Resolve begins no session
 }
 
-// scope returns the scope for looking up names and echoes.
+// scope returns the scope for names and echoes.
 func (q *Query) scope() session.Scope {
 	s := q.Scope
 	s.Run = q.Claim.Run
@@ -89,7 +88,7 @@ func (q *Query) scope() session.Scope {
 
 // Result is a request's session.
 type Result struct {
-	Thread        session.Resolved // threader's result, returned to the threader with the reply
+	Thread        session.Resolved // result from session.Threader, which gets it back with the reply
 	Session       *store.Session   // pinned; nil means no known conversation
 	Unit          *store.Session   // pinned; its random choices apply; nil means the session's own
 	Name          string           // name by which feedback finds the session
@@ -121,14 +120,14 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// isFoundByEcho reports whether the session is found by echo keys. A named session is not, because echo keys would only
-// use memory.
+// isFoundByEcho reports whether the session is found by echo keys. A named session is found by the name, so echo keys
+// would only use memory.
 func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
-// Resolver finds the sessions for requests. A Resolver is safe for concurrent use.
+// Resolver finds the sessions for requests, and is safe for concurrent use.
 type Resolver struct {
 	store        Store
 	now          func() time.Time
@@ -145,8 +144,7 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	}
 }
 
-// Resolve finds a request's session, or begins one. After a panic, Resolve releases all pinned sessions, because the
-// caller gets no result.
+// Resolve finds a request's session, or begins one.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	s := &search{resolver: r, ctx: ctx, query: q, result: &res, startedAt: r.now()}
 	finished := false
@@ -197,7 +195,7 @@ func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 }
 
 // RecordReply records a reply, and returns keys under which later requests and feedback find the session. ok is true if
-// the upstream succeeded. Call it before the client gets the end of the reply, because the next request may follow
+// the upstream succeeded. Call it before the client has the whole reply, because the next request may follow
 // immediately.
 func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
@@ -230,8 +228,8 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 // RecordRefusal records that the upstream refused the credential. Call it before RecordEnd.
 func (r *Resolver) RecordRefusal(res *Result) { r.threads.RecordRefusal(res.Thread) }
 
-// RecordEnd records that a request has ended. Call it before the client gets the end of the response, because a retry
-// may follow immediately, and is recognised only after the first request has ended.
+// RecordEnd records that a request has ended. Call it before the client has the whole response, because a retry may
+// follow immediately, and is recognised only after RecordEnd.
 func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }

@@ -19,7 +19,7 @@ type search struct {
 	result      *Result
 	startedAt   time.Time
 	parent      *store.Session // pinned; the named session, if its sub-agent sends the request
-	askedEchoes bool           // the backend was asked for sessions with these echo keys (see Index), unknown to this replica
+	askedEchoes bool           // this replica did not know the request's echo keys (see Index), so the backend was asked
 	uncertain   bool           // Store.Acquire found nothing, but the session may exist
 	fullReason  label.Reason   // see Store.FullReason
 	incomplete  bool           // Store.FindByEchoes may have missed the session with the request's items
@@ -32,7 +32,7 @@ func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID
 	return found
 }
 
-// pinFound pins the session found by the threader. s.res.Session stays nil if the session is not known.
+// pinFound pins the session found by the threader. s.result.Session stays nil if the session is not known.
 func (s *search) pinFound() {
 	s.uncertain = false
 	if s.result.Session = s.resolver.store.AcquireInMemory(s.result.Thread.ID); s.result.Session != nil {
@@ -43,8 +43,9 @@ func (s *search) pinFound() {
 	}
 }
 
-// refreshIfMoved reads a session again that a different replica may have served: the request has items unknown to this
-// replica, or more items than it answered. A session begun while the store was unreachable is read again, too.
+// refreshIfMoved reads the session again if a different replica may have served a turn: the request has items unknown
+// to this replica, or more items than this replica answered. It also reads a session again that began while the store
+// was unreachable.
 func (s *search) refreshIfMoved() {
 	ses := s.result.Session
 	if ses.MayHaveOlderRecord() {
@@ -97,8 +98,7 @@ func (s *search) findLost() bool {
 }
 
 // splitWrongSession starts a new session when the stored session belongs to a different conversation or run. A client
-// may use one name for many sessions, and a restart empties the threader. A session with one run's random choices must
-// not count for a different run.
+// may use one name for many sessions, and a session with one run's random choices must not count for a different run.
 func (s *search) splitWrongSession() {
 	ses := s.result.Session
 	if ses == nil || !s.result.Thread.SharedName && !s.inAnotherRun() {
@@ -117,7 +117,6 @@ func (s *search) splitWrongSession() {
 	s.result.Thread = s.resolver.threads.SplitSession(s.result.Thread, s.query.Claim, s.startedAt)
 }
 
-// inAnotherRun reports whether the request names a different run.
 func (s *search) inAnotherRun() bool {
 	run, unit := s.query.Claim.Run, s.result.Session.Record.MemberNow().Unit
 	return run != "" && unit != session.ID{} && unit != session.RunID(s.query.Scope.Tenant, run)
@@ -216,10 +215,10 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.QuotesSession
 }
 
-// excludeTwins removes sessions with equal histories (twins) from the experiment, because one session's lessons may
-// have reached a different one. Twins still get lessons. Three kinds of sessions stay in the experiment: closed
-// sessions, which are already counted, named sessions, which are never confused, and a run's sessions, which share
-// random choices.
+// excludeTwins removes sessions with equal histories (twins) from the experiment, because precept may have inserted one
+// twin's lessons into the other twin's requests. Twins still get lessons. Three kinds of sessions stay in the
+// experiment: closed sessions, which are already counted, named sessions, which are never confused, and a run's
+// sessions, which share random choices.
 func (s *search) excludeTwins() {
 	for _, id := range s.result.Thread.EqualSessions {
 		ses := s.resolver.store.AcquireInMemory(id)
@@ -250,8 +249,7 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 	return ""
 }
 
-// exclude excludes a record from the experiment, and counts the reason for the metric. The caller locks a shared
-// record.
+// exclude excludes a record from the experiment. The caller locks a shared record.
 func (s *search) exclude(rec *session.Record, why label.Reason) {
 	rec.Assignment.Exclude(trial.ExclusionReason(why))
 	s.result.Excluded = append(s.result.Excluded, why)
@@ -270,7 +268,6 @@ func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
 
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
-// releaseUnlessUnit releases a session, unless the result pins the session as the unit.
 func (s *search) releaseUnlessUnit(ses *store.Session) {
 	if ses != nil && ses != s.result.Unit {
 		s.resolver.store.Release(ses, store.Unchanged)

@@ -9,10 +9,10 @@ import (
 	"precept/store"
 )
 
-// A session may share the random choices of a unit: the record of a run, or of a sub-agent's parent session. A
+// A session can share the random choices of a unit: the record of a run, or of a sub-agent's parent session. A
 // sub-agent sends the name of the parent session, or a tool call in the parent session started it.
 
-// joinUnit pins a known session's unit. It returns false if memory has no room for the unit.
+// joinUnit pins a known session's unit. It returns false if memory has no room.
 func (s *search) joinUnit() bool {
 	member := s.result.Session.Record.MemberNow()
 	switch {
@@ -26,7 +26,7 @@ func (s *search) joinUnit() bool {
 	}
 }
 
-// joinNew finds a new session's unit. It returns false if memory has no room for the unit.
+// joinNew finds a new session's unit. It returns false if memory has no room.
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {

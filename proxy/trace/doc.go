@@ -4,7 +4,7 @@
 // No request waits for the collector: Run sends a bounded queue, and dropped and rejected spans are counted. A span
 // contains names, numbers and hashes, but no conversation text, and not the session name.
 //
-// A nil Tracer means that tracing is off, and a nil Span that the turn is not sampled. Methods on nil do nothing.
+// Methods on a nil Tracer (tracing is off) and a nil Span (the turn is not sampled) do nothing.
 //
 // Hazard: a Tracer without Run drops every span.
 package trace

@@ -16,13 +16,13 @@ import (
 // maxTextBytes is the maximum size of a client's or upstream's text in a span.
 const maxTextBytes = 256
 
-// Span is a turn's span. A Span belongs to the turn's goroutine.
+// Span is a turn's span.
 type Span struct {
 	span      api.Span
 	hasParent bool // the client's headers name a parent span
 }
 
-// TraceID returns the trace id in hexadecimal digits, "" for a nil span.
+// TraceID returns the trace id in hexadecimal digits.
 func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
@@ -92,7 +92,8 @@ func (s *Span) End(at time.Time, f *Facts) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes have names from the OpenTelemetry conventions, or names with the prefix "precept.".
+// attributes returns the span's attributes, with names from the OpenTelemetry conventions or with the prefix
+// "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
 	a := &attributeList{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")

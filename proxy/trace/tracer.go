@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxSpans     = 2048             // maximum number of spans neither sent nor dropped
+	maxSpans     = 2048             // spans neither sent nor dropped
 	sendInterval = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
@@ -27,9 +27,9 @@ const (
 type Options struct {
 	Endpoint  string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
 	Headers   http.Header // for authentication
-	Sample    float64     // share of traces sampled, from 0 to 1; the client decides for the client's traces
-	Version   string      // precept version
-	OnFailure func(error) // gets send errors
+	Sample    float64     // share of traces sampled, from 0 to 1; for a trace begun by the client, the client decides
+	Version   string
+	OnFailure func(error)
 }
 
 // Tracer makes spans, and is safe for concurrent use.
@@ -40,7 +40,7 @@ type Tracer struct {
 	queue    *queue
 }
 
-// New returns a Tracer. New starts no goroutine.
+// New returns a Tracer, and starts no goroutine.
 func New(o Options) (*Tracer, error) {
 	c, err := newClient(o.Endpoint, o.Headers)
 	if err != nil {
@@ -81,10 +81,11 @@ func (t *Tracer) Run(ctx context.Context) error {
 // Sent returns the number of spans accepted by the collector.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped returns the number of spans that found a full queue, found no running Run, or were rejected by the collector.
+// Dropped returns the number of spans rejected by the collector, or dropped because the queue was full or Run was not
+// running.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Start starts a turn's span. The client's headers may name the parent. The span is nil for an unsampled turn.
+// Start starts a turn's span. The client's headers can name the parent span. The span is nil for an unsampled turn.
 func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil

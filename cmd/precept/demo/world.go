@@ -122,11 +122,11 @@ func (w *World) draw(purpose string, t ticket) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// ticket is one agent's task. The lessons are those that apply to the task.
+// ticket is one agent's task.
 type ticket struct {
 	n          int
 	difficulty float64
-	lessons    []int // lesson indices
+	lessons    []int // indices in World.Truths of the lessons that apply
 	turns      int
 	agent      string
 	model      string
@@ -154,8 +154,8 @@ func (w *World) ticket(n int) ticket {
 	}
 	for i := range w.Truths {
 		l := &w.Truths[i]
-		odds := math.Log(l.share/(1-l.share)) + l.difficultyWeight*t.difficulty - .35*l.difficultyWeight*l.difficultyWeight
-		if r.Float64() < 1/(1+math.Exp(-odds)) {
+		logOdds := math.Log(l.share/(1-l.share)) + l.difficultyWeight*t.difficulty - .35*l.difficultyWeight*l.difficultyWeight
+		if r.Float64() < 1/(1+math.Exp(-logOdds)) {
 			t.lessons = append(t.lessons, i)
 		}
 	}

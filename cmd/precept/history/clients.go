@@ -156,7 +156,7 @@ func readQwen(path string) (conversations []Conversation, skippedErr, err error)
 	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skippedErr, err
 }
 
-// clinePatterns includes Roo Code and Kilo Code: both use Cline's format.
+// clinePatterns includes Roo Code and Kilo Code, which use Cline's format.
 func clinePatterns(e Env) (patterns []string) {
 	const file = "api_conversation_history.json"
 	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {

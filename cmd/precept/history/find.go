@@ -117,8 +117,8 @@ func glob(pattern string) ([]string, error) {
 
 const maxFile = 512 << 20 // bytes
 
-// Open returns a history file's conversations as JSON lines for detect.ReadTranscripts. skipped has one line for each
-// unreadable entry.
+// Open returns a history file's conversations as JSON lines for detect.ReadTranscripts. skippedErr has one line for
+// each unreadable entry.
 func (c Client) Open(path string) (r io.Reader, skippedErr, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c Client) Open(path string) (r io.Reader, skippedErr, err error) {
 	return &out, skippedErr, nil
 }
 
-// eachLine calls fn with each line of a JSON Lines file. skipped names the lines that do not decode.
+// eachLine calls fn with each line of a JSON Lines file. skippedErr names the lines that do not decode.
 func eachLine[T any](path string, fn func(T)) (skippedErr, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package lake copies a store's samples into a lake: Parquet files partitioned by date and tenant, in a directory or in
-// an S3 bucket. A crash at any point does not make the package write a recent sample id twice. To drain a store means
-// to write all samples missing in the lake.
+// an S3 bucket. Even after a crash, a recent sample id is not written twice. To drain a store means to write all
+// samples missing in the lake.
 package lake
 
 import (
@@ -338,7 +338,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	return f.acknowledge(ctx, b.positions)
 }
 
-// acknowledge stores the group's positions. Only processes that share the store need them.
+// acknowledge stores the group's positions, for the other processes that share the store.
 func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
 	if f.options.GroupStore == nil || len(positions) == 0 {
 		return nil
@@ -388,6 +388,6 @@ func (f *Follower) waitForLease(ctx context.Context) error {
 // releaseLease lets another process start without waiting for leaseTTL.
 func (f *Follower) releaseLease(ctx context.Context) {
 	if f.options.GroupStore != nil {
-		_ = f.options.GroupStore.ReleaseLease(ctx, f.leaseName(), f.options.Owner) // otherwise it expires
+		_ = f.options.GroupStore.ReleaseLease(ctx, f.leaseName(), f.options.Owner) // after an error, the lease expires
 	}
 }

@@ -30,7 +30,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 		if created && s.options.OnReady == nil {
 			note := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
-				note = "the token holds until precept stops"
+				note = "the token is valid until precept stops"
 			}
 			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(adminListener.Addr())), token), note)
 			s.showsLinks = true

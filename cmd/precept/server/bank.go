@@ -33,7 +33,7 @@ func bankURL(cfg *configs.Config) (string, error) {
 	)
 }
 
-// LessonsLocation names where the lessons are, for messages: a directory, or a Redis URL without password and
+// LessonsLocation returns where the lessons are, for messages: a directory, or a Redis URL without password and
 // parameters.
 func LessonsLocation(cfg *configs.Config) string {
 	if !IsRedis(cfg.Lessons) {

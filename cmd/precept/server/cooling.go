@@ -22,7 +22,8 @@ const (
 	releaseTimeout  = time.Second // maximum time to release the lease
 )
 
-// exchangeDeleter deletes exchanges older than learning.hot, once the lake has their samples.
+// exchangeDeleter deletes exchanges older than learning.hot, once the samples are in the lake, that is, exported by
+// precept export --follow.
 type exchangeDeleter struct {
 	backend      Backend
 	config       func() *configs.Config
@@ -85,7 +86,7 @@ func (d *exchangeDeleter) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	_ = d.redisDeleter.Release(ctx) // otherwise it expires
+	_ = d.redisDeleter.Release(ctx) // after an error, the lease expires
 	d.redisDeleter = nil
 }
 

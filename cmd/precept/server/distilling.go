@@ -80,8 +80,8 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult keeps the run's error for the dashboard. The next run reads all tenants if this run is incomplete: changed
-// returns a tenant only once, and the remaining sessions would wait for up to fullRunInterval.
+// noteResult keeps the run's error for the dashboard. If this run is incomplete, the next run reads all tenants,
+// because changed does not return this run's tenants again.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -28,7 +28,7 @@ type ExportJob struct {
 	candidatesTenant string
 }
 
-// PairFeedback counts the sessions in an export of answer pairs (a rejected and a better answer) by their feedback.
+// PairFeedback counts the sessions in an export of answer pairs (a rejected and a better answer) by feedback.
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges, selected by the filter
 	Rated    int // sessions with feedback from a person
@@ -127,7 +127,7 @@ func (j *ExportJob) selectsRow(r *session.Row) bool {
 	return err == nil && rec.Identity.Name == j.Session
 }
 
-// isPlainName reports whether JSON does not escape the name.
+// isPlainName reports whether the name contains only characters that JSON does not escape.
 func isPlainName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/ ", r)
@@ -143,7 +143,7 @@ func (j *ExportJob) selectsAgent(agent string) bool {
 func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
-	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
+	anySample := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return j.EachSession(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(r session.Row, _ session.SettledState) error {
 		j.reportRead()
 		if !j.selectsRow(&r) {
@@ -153,7 +153,7 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 		if err != nil || len(s.Exchanges) == 0 || !j.selectsAgent(s.Agent) {
 			return err
 		}
-		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
+		if !anySample && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
 			return nil
 		}
 		return write(&s)

@@ -131,8 +131,8 @@ type filteredReader struct {
 	samples Walker
 }
 
-// filterOptedOut hides opted-out content. A session with a damaged exchange is hidden and passed to damaged. damaged
-// may be nil.
+// filterOptedOut returns a view of reader without opted-out content. damaged, if not nil, is called for each session
+// hidden because of a damaged exchange.
 func filterOptedOut(reader UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
 	return filteredReader{reader, newOptOutFilter(reader, optOut, damaged), reader}
 }

@@ -26,11 +26,11 @@ type trialGate struct {
 }
 
 // endTrials ends the planned trials started by the automatic gate. The evaluation at the end of a trial approves a
-// lesson proven to help, keeps a lesson proven to harm, because the chooser rarely picks it, and retires any other
+// lesson proven to help, keeps a lesson proven to harm, because the chooser rarely selects it, and retires any other
 // lesson.
 //
-// A running trial ends early, and the lesson is retired, if the interval that is valid at any time shows harm. Trials
-// started by a person are not changed.
+// If a running trial already shows harm, it ends early, and the lesson is retired. Trials started by a person are not
+// changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {

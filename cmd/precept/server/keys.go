@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	redisTimeout  = time.Second  // maximum wait of a start or a command
+	redisTimeout  = time.Second  // maximum time that a start or a command waits for Redis
 	agreeInterval = time.Second  // pause between comparisons with the keys in Redis
 	keyCopyFile   = "fleet.json" // copy of the keys in the data directory
 	saltName      = "salt"

@@ -47,7 +47,7 @@ type library struct {
 	storage bank.Storage
 	bank    *bank.Bank // checks and writes the lessons in storage
 	parsed  *lesson.ParseCache
-	counts  func(slug string) lesson.Counts // counts for the index; set by setCountsFunc
+	counts  func(slug string) lesson.Counts // a lesson's successes and failures, for the index; set by setCountsFunc
 
 	edited  chan struct{} // receives a value after a change in the directory; capacity 1
 	history history

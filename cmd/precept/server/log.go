@@ -94,7 +94,7 @@ func (f *failures) outboxRecovered() {
 	}
 }
 
-// reportPanic logs a panic without the value, because it may contain request content.
+// reportPanic logs a panic without the value, because the value may contain request content.
 func (f *failures) reportPanic(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {

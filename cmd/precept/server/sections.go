@@ -110,7 +110,7 @@ func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, 
 
 const (
 	registryPollInterval = time.Second              // pause between checks for a changed registry
-	registryDelay        = 3 * registryPollInterval // after it, all replicas have read a change in Redis
+	registryDelay        = 3 * registryPollInterval // time in which all replicas read a change in Redis
 	maxAdvancePause      = time.Minute              // maximum pause between advanceMeasurements calls
 	advancePauseFactor   = 100                      // a pause lasts this many times as long as the call before it
 )

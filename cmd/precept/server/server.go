@@ -1,7 +1,7 @@
 // Package server runs the proxy, the admin server and the background workers. One process can run several servers. Each
 // server needs a data directory and ports for itself, and runs once.
 //
-// Tools opens the store, the lessons and a distiller, for the server and for commands.
+// The methods on Tools open the store, the lessons and a distiller, for the server and for commands.
 package server
 
 import (
@@ -33,8 +33,8 @@ const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds what the server and the commands get from main, and tests replace: a clock, a random source, and
-// callbacks for rare events.
+// Tools holds the clock, the random source and the callbacks that main passes to the server and the commands. Tests
+// replace them.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
@@ -92,8 +92,8 @@ type Server struct {
 	requests inFlightRequests
 }
 
-// inFlightRequests counts requests on the data listener. http.Server.Close does not wait for handlers, and a handler
-// records the exchange at the end: without group, a stop would lose exchanges.
+// inFlightRequests counts requests on the data listener. A stop waits for group, because a handler records the exchange
+// at the end, and http.Server.Close does not wait for handlers.
 type inFlightRequests struct {
 	group   sync.WaitGroup
 	current atomic.Int64
@@ -144,7 +144,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, data, adminListener)
 }
 
-// closeQuietly ignores the error from a listener that the http.Server has closed before.
+// closeQuietly returns a cleanup that closes l, and ignores the error, because http.Server may have closed l before.
 func closeQuietly(l net.Listener) func() error {
 	return func() error {
 		_ = l.Close()

@@ -75,8 +75,8 @@ func (s *services) Report(ctx context.Context, q admin.ReportQuery) (report.Repo
 // Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.registry.Load() }
 
-// Annotate adds the opinions of judges, models that rate sessions, about a tenant's lessons to a report. If notes is
-// nil, Annotate does nothing.
+// Annotate adds judges' opinions about a tenant's lessons to a report. A judge is a model that rates sessions. If notes
+// is nil, Annotate does nothing.
 func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, tenant string) error {
 	if notes == nil {
 		return nil

@@ -231,7 +231,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	lessons.setCountsFunc(learner, s.proxy)
 	s.addWorker("lesson history", lessons.historyWorker(learner, s.proxy))
 
-	// Create the distiller, and the gate that ends the trials it starts.
+	// Create the distiller, and the gate that ends the distiller's trials.
 	var distiller *Distiller
 	if opened.durable != nil && cfg.Distill.Enabled {
 		distiller, err = tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit

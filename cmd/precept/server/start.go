@@ -75,9 +75,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	requestCtx, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelRequests()
 	dataServer.BaseContext = func(net.Listener) context.Context { return requestCtx }
-	cut := false
+	streamsCut := false
 	s.onStop("data server", func() error {
-		cut = s.drain(ctx, dataServer, cancelRequests, stop)
+		streamsCut = s.drain(ctx, dataServer, cancelRequests, stop)
 		return nil
 	})
 	wg.Go(func() { failed <- serveOn(dataServer, limited) })
@@ -89,8 +89,8 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
 	}
 	err = errors.Join(err, s.stop())
-	s.log.Info("precept stopped", "cut", cut)
-	if err == nil && cut {
+	s.log.Info("precept stopped", "cut", streamsCut)
+	if err == nil && streamsCut {
 		return ErrStreamsCut
 	}
 	return err
