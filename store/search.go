@@ -71,8 +71,8 @@ func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.lowerText == "" || t.found != nil {
 		return
 	}
-	if at := strings.Index(strings.ToLower(text), t.lowerText); at >= 0 {
-		t.found = &Found{Turn: turn, Role: role, Text: excerpt(text, at, len(t.lowerText))}
+	if offset := strings.Index(strings.ToLower(text), t.lowerText); offset >= 0 {
+		t.found = &Found{Turn: turn, Role: role, Text: excerpt(text, offset, len(t.lowerText))}
 	}
 }
 

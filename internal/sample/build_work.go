@@ -180,15 +180,15 @@ func (h *history) repeatedCalls() []map[string]any {
 		count int
 	}
 	var all []*entry
-	at := map[[2]string]*entry{}
+	byCall := map[[2]string]*entry{}
 	for _, s := range h.steps {
 		key := [2]string{s.Call.Name, s.Call.Args}
-		if e := at[key]; e != nil {
+		if e := byCall[key]; e != nil {
 			e.count++
 			continue
 		}
 		e := &entry{call: s.Call, count: 1}
-		at[key] = e
+		byCall[key] = e
 		all = append(all, e)
 	}
 	slices.SortStableFunc(all, func(a, b *entry) int { return b.count - a.count })

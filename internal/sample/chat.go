@@ -219,8 +219,8 @@ func (s *Session) Preferences() []Preference {
 		if r.Source != "user" {
 			continue
 		}
-		at := h.ratedIndex(r)
-		if at < 0 {
+		index := h.ratedIndex(r)
+		if index < 0 {
 			continue
 		}
 		var chosen []ChatMessage
@@ -228,11 +228,11 @@ func (s *Session) Preferences() []Preference {
 		case r.Type == "correction":
 			chosen = correctionMessage(r.Correction)
 		case r.reviewLabel() == Rejected:
-			chosen = h.approvedAnswer(at)
+			chosen = h.approvedAnswer(index)
 		}
-		rejected := appendReply(nil, h.exchanges[at])
+		rejected := appendReply(nil, h.exchanges[index])
 		if len(chosen) > 0 && len(rejected) > 0 {
-			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.Session.ID, Turn: h.exchanges[at].Turn})
+			out = append(out, Preference{Prompt: h.conversation(index), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.Session.ID, Turn: h.exchanges[index].Turn})
 		}
 	}
 	return out

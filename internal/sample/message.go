@@ -83,7 +83,7 @@ func (r *MessageReader) message(it *wire.Item) []Message {
 		out = append(out, Message{Role: EventAssistant, Text: text})
 	}
 	for _, c := range nativeCalls(it) {
-		if known, ok := r.calls[c.ID]; ok && c.ID != "" && known.Name == c.Name && sameArgs(known.Args, c.Args) {
+		if earlier, ok := r.calls[c.ID]; ok && c.ID != "" && earlier.Name == c.Name && sameArgs(earlier.Args, c.Args) {
 			continue
 		}
 		r.calls[c.ID] = c

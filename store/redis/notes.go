@@ -17,11 +17,11 @@ import (
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
-		atTenant, atSession := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
+		inTenantHash, inSessionHash := pipe.HGet(ctx, s.key(tenantLocation(tenant), "jots"), string(id[:])), pipe.HGet(ctx, s.sessionKey(tenant, id), "jot")
 		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
-		if text := cmp.Or(atTenant.Val(), atSession.Val()); text != "" {
+		if text := cmp.Or(inTenantHash.Val(), inSessionHash.Val()); text != "" {
 			data = []byte(text)
 		}
 		return nil

@@ -104,17 +104,17 @@ func (m *merger) pop() (r ref, ok bool) {
 	if len(m.cursors) == 0 {
 		return ref{}, false
 	}
-	k := m.cursors[0]
-	r, k.refs = k.refs[0], k.refs[1:]
-	if !k.atEnd && len(k.refs) == m.perCall/2 {
-		m.refillable = append(m.refillable, k)
+	cur := m.cursors[0]
+	r, cur.refs = cur.refs[0], cur.refs[1:]
+	if !cur.atEnd && len(cur.refs) == m.perCall/2 {
+		m.refillable = append(m.refillable, cur)
 	}
-	if len(k.refs) > 0 {
+	if len(cur.refs) > 0 {
 		heap.Fix(&m.cursors, 0)
 		return r, true
 	}
 	heap.Pop(&m.cursors)
-	if !k.atEnd {
+	if !cur.atEnd {
 		m.emptyCount++
 	}
 	return r, true
@@ -197,22 +197,22 @@ func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
 		n := min(len(m.refillable), 256)
 		cursors := m.refillable[:n]
 		before := make([]int, n)
-		for i, k := range cursors {
-			before[i] = len(k.refs)
+		for i, cur := range cursors {
+			before[i] = len(cur.refs)
 		}
 		if err := w.readRefs(ctx, c, cursors, m.perCall); err != nil {
 			return err
 		}
 		m.refillable = m.refillable[n:]
-		for i, k := range cursors {
-			k.atEnd = len(k.refs)-before[i] < m.perCall
-			if len(k.refs) > 0 {
-				k.last = k.refs[len(k.refs)-1].position
+		for i, cur := range cursors {
+			cur.atEnd = len(cur.refs)-before[i] < m.perCall
+			if len(cur.refs) > 0 {
+				cur.last = cur.refs[len(cur.refs)-1].position
 			}
 			if before[i] == 0 {
 				m.emptyCount--
-				if len(k.refs) > 0 {
-					heap.Push(&m.cursors, k)
+				if len(cur.refs) > 0 {
+					heap.Push(&m.cursors, cur)
 				}
 			}
 		}
@@ -241,12 +241,12 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 	w := walker[session.StoredSample]{
 		store: s, op: "walk over samples", readValues: s.readSamples,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
-			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
+			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, cur *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
-				if k.last != lowestPosition() {
-					from = "(" + k.last.String()
+				if cur.last != lowestPosition() {
+					from = "(" + cur.last.String()
 				}
-				return p.XRangeN(ctx, k.keyspace.base+"samples", from, "+", int64(count))
+				return p.XRangeN(ctx, cur.keyspace.base+"samples", from, "+", int64(count))
 			})
 			for i := range pages {
 				cursors[i].refs = append(cursors[i].refs, sampleRefs(cursors[i].keyspace.tenant, pages[i].Val())...)
@@ -292,9 +292,9 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	w := walker[session.ListedSession]{
 		store: s, op: "walk over sessions", readValues: s.readListed,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
-			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
-				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(count)}
-				return p.ZRangeByScoreWithScores(ctx, k.keyspace.base+"order", by)
+			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, cur *cursor) *goredis.ZSliceCmd {
+				by := &goredis.ZRangeBy{Min: "(" + cur.last.String(), Max: "+inf", Count: int64(count)}
+				return p.ZRangeByScoreWithScores(ctx, cur.keyspace.base+"order", by)
 			})
 			if err != nil {
 				return err

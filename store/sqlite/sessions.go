@@ -73,14 +73,14 @@ type txSession struct {
 	settledKnown bool
 }
 
-// findOrAdd returns a session. It adds a missing session without data; at is the start.
-func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
+// findOrAdd returns a session. It adds a missing session, without data.
+func (t *tx) findOrAdd(k sessionKey, started time.Time) *txSession {
 	if n, ok := t.sessions[k]; ok {
 		return n
 	}
 	n := &txSession{}
 	if !t.db.queryRow("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
-		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateWithoutRow, k.id)
+		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, started, stateWithoutRow, k.id)
 	}
 	t.sessions[k] = n
 	return n
