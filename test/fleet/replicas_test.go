@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"precept/internal/session"
 	"precept/store/storetest"
 	"precept/test/harness"
 )
@@ -48,7 +47,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		if identity == named {
 			// The test counts exchanges, because two turns can get the same turn number on a loaded machine.
 			harness.Eventually(t, "exchanges for all turns", func() bool {
-				list, err := db.Exchanges(t.Context(), "default", session.NamedID("default", session.NamespaceSession, c.sender))
+				list, err := db.Exchanges(t.Context(), "default", sessionID(c.sender))
 				return err == nil && len(list) == turns
 			})
 		}
@@ -166,7 +165,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	sendWord(learnedWord, "config/build.mk")
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
-	id := session.NamedID("default", session.NamespaceSession, optedOutWord)
+	id := sessionID(optedOutWord)
 	for _, text := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), text); len(left) > 0 {
 			t.Errorf("Redis keys with %q from the opted-out session: got %v, want none", text, left)
