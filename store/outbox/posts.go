@@ -136,8 +136,8 @@ func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - o.counts.Posts, err
 }
 
-// dropPosts runs drop, a function that deletes posts, in a transaction. On a full disk it first deletes the ballast.
-// The caller holds mu.
+// dropPosts runs drop, a function that deletes posts, in a transaction. On a full disk it deletes the ballast and runs
+// drop again. The caller holds mu.
 func (o *Outbox) dropPosts(drop func() error) error {
 	if o.writer == nil {
 		return errClosed

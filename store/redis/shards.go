@@ -77,7 +77,13 @@ func tenantLocation(tenant string) location {
 	return location{tenantKeys, tenant, sum[0]}
 }
 
-// keyspace is a group of keys in one shard: a tenant's keys, or the keys without a tenant.
+// keyspace is a group of keys in one shard: a tenant's keys, or the keys without a tenant. The key names after base:
+//   - s:, x:, m:, f: and k:, with a session id: row, exchanges, samples, feedback, index entries
+//   - seen, order, told: sessions by last use, first write and newest feedback
+//   - samples: sample stream; counters and c: counter rows; parked and p: parked feedback
+//
+// The key names after listPrefix are t (totals), due, unsettled, aside (sessions set aside), gone (unfinished deletions),
+// tenants, moved and log (settlements).
 type keyspace struct {
 	tenant string
 	base   string // key prefix for the tenant in the shard
