@@ -82,8 +82,8 @@ func tenantLocation(tenant string) location {
 //   - seen, order, told: sessions by last use, first write and newest feedback
 //   - samples: sample stream; counters and c: counter rows; parked and p: parked feedback
 //
-// The key names after listPrefix are t (totals), due, unsettled, aside (sessions set aside), gone (unfinished deletions),
-// tenants, moved and log (settlements).
+// The key names after listPrefix are t (totals), due, unsettled, aside (sessions set aside), gone (unfinished
+// deletions), tenants, moved and log (settlements).
 type keyspace struct {
 	tenant string
 	base   string // key prefix for the tenant in the shard
