@@ -207,7 +207,7 @@ func TestStopWaitsForWebSockets(t *testing.T) {
 		_ = c.Close()
 	}))
 	defer model.Close()
-	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	s := startServer(t, newFlagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	client, err := net.Dial("tcp", strings.TrimPrefix(s.dataURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
