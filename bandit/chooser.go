@@ -67,8 +67,8 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// RaiseMaxima sets the current day, as AdvanceTo does, raises the running maxima in the trial statistics, and returns
-// the maxima that have grown.
+// RaiseMaxima sets the current day, as AdvanceTo does, raises the trial's running maxima (the strongest evidence so
+// far), and returns the raised maxima.
 func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 	c.AdvanceTo(now)
 	return c.measured.RaiseMaxima(now)
@@ -195,8 +195,7 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo sets the current day, given the time now, and the half-life, given the sessions closed in the last four
-// weeks.
+// AdvanceTo sets the current day, and the half-life that follows from the sessions closed in the last four weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()

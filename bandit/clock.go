@@ -12,7 +12,7 @@ const (
 	maxHalfLife      = 1000 // days
 )
 
-// ageWeights holds the evidence weights by age on one day. An ageWeights value is replaced, never changed.
+// ageWeights holds the weights of evidence by age, as of one day. An ageWeights value is replaced, never changed.
 type ageWeights struct {
 	stamp    uint64 // differs for each ageWeights of a chooser
 	day      int32

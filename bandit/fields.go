@@ -2,7 +2,7 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Stored names for the counters that only the chooser reads.
+// Stored names for the counters that only the chooser reads. A residual is the reward minus the expected reward.
 const (
 	fSumInjected   = "s1"     // per arm and day: residuals with the lesson injected
 	fSumWithheld   = "s0"     // per arm and day: residuals with the lesson withheld

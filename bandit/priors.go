@@ -23,7 +23,7 @@ type Priors struct {
 	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
-// Starting values, used also for the pseudo-counts in a refit.
+// Starting values, also for the pseudoLessons in a refit.
 const (
 	startMeanEffect     = 0.01
 	startPriorVariance  = 0.04 * 0.04

@@ -21,7 +21,7 @@ func (c *Chooser) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors to the lessons with at least five injections after the discount by age. It does not change the
+// Refit fits the priors to the lessons with at least five injections, discounted by age. It does not change the
 // chooser; SetPriors does.
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()

@@ -6,8 +6,8 @@ import "precept/bandit/trial"
 // fresh holds the new picks, and shares memory with a.Picks. earlier holds copies of picks decided by an earlier
 // request. A control session keeps all sections, and counts in no section's arm.
 //
-// For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. No draw selects the sections, because an
-// operator registered them.
+// For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. The chooser does not select sections,
+// because an operator registered them.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	startAssignment(a, cfg, b, unit)
 	if a.Control {

@@ -250,8 +250,8 @@ func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 }
 
 // caseMessage returns m without a shell's name at the start and without the words that introduce an example. The result
-// is false if the phrase is too short or too long. A phrase from a command's output needs three words, because most
-// phrases of two words also occur in other outputs.
+// is false if the phrase is too short or too long. A phrase from a command's output needs three words, because two
+// often occur in other outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	minWords := 2
 	if s.shell != nil {

@@ -63,8 +63,8 @@ func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errSetAside means that the judge refuses a session as too long or filtered. The session is not judged again until its
-// content changes.
+// errSetAside means that the judge refuses a session as too long or for filtered content. The session is not judged
+// again until the content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
 // refusesRequest reports whether the status blames the request's content, not the credential or the URL.
@@ -255,8 +255,8 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns a reply's text. A refusal and a truncated or missing answer are ErrUnusable. Any body other than a
-// chat completion is a statusError, because the operator must change the URL or the server.
+// readReply returns a reply's text. A refusal and a truncated or missing answer are ErrUnusable. Any other body is a
+// statusError, because the operator must change the URL or the server.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {

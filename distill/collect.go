@@ -26,8 +26,8 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	}
 }
 
-// addToCase adds one session's counts to the case for all sessions. The session and each of its fixes count only once,
-// even if the session continues and is read again.
+// addToCase adds one session's counts to the case for all sessions. The session and each fix count once, even if the
+// session is read again.
 func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]

@@ -205,8 +205,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed a known failure's advice with the others. For failures other than
-// refused edits, it compares nothing, because the calls do not show whether a session followed the advice.
+// knownComparison compares the sessions that followed a known failure's advice with the others. It compares nothing
+// except after refused edits, because other calls do not show whether a session followed the advice.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}

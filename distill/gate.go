@@ -124,8 +124,7 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations removes the quotations from a lesson's text. A lesson's versions are then comparable, although a
-// later version quotes more errors.
+// withoutQuotations removes the quotations from a lesson's text, because a later version may quote more errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }

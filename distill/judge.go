@@ -56,7 +56,7 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// share returns the budget for the next of n tenants: the use so far, and an equal share of the rest.
+// share returns the budget for the next of n tenants: the amount used so far, plus an equal share of what is left.
 func (b Budget) share(s *Summary, n int) Budget {
 	if rest := b.Tokens - s.Tokens; rest > 0 {
 		b.Tokens = s.Tokens + (rest+int64(n)-1)/int64(n)

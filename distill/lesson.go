@@ -13,8 +13,8 @@ import (
 
 const lessonSource = "distill"
 
-// toLesson returns a draft's lesson. The text leaves out the number of sessions that support the lesson, because an
-// approval is valid only for an unchanged text.
+// toLesson returns a draft's lesson. The text omits the number of supporting sessions, because an approval is valid
+// only for an unchanged text.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
 	if tenant != "default" && tenant != "" { // a taken slug would reveal another tenant's lesson
@@ -138,10 +138,10 @@ func triggerPhrases(t *lesson.Trigger) []string {
 	return out
 }
 
-// Lessons with at least these values count as equal.
+// Thresholds for compareLessons.
 const (
-	minSlugSimilarity = 0.6 // see slugSimilarity
-	minTriggerOverlap = 0.5 // see triggerOverlap
+	minSlugSimilarity = 0.6
+	minTriggerOverlap = 0.5
 )
 
 type relation uint8

@@ -29,15 +29,15 @@ func organisationMessage(text string, public, sent map[string]bool, scope wordSc
 	return stableLine(headline, &messageScanner{publicWords: public, callWords: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line. rules is copied for each line.
-func stableLine(headline string, rules *messageScanner) (best stableMessage) {
+// stableLine returns the stable part of the most specific line. scanner is copied for each line.
+func stableLine(headline string, scanner *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
 			l = strings.ToValidUTF8(l[:240], "") // the cut may be inside a rune
 		}
-		s, special := stablePart(l, rules)
+		s, special := stablePart(l, scanner)
 		// The first line is usually the most specific. The exception at the end of a traceback is even more specific.
 		r := min(s.wordCount, 6)*4 - i
 		if special {
@@ -51,8 +51,8 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 }
 
 // stablePart returns a line's stable part. The result is true if the line names an error.
-func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
-	l := *rules
+func stablePart(line string, scanner *messageScanner) (stableMessage, bool) {
+	l := *scanner
 	l.line, l.runStart = line, -1
 	if l.scope > scopePublic {
 		l.persons = personsIn(line, true)

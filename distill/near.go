@@ -128,7 +128,8 @@ func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// dropBroadTriggers removes broad triggers. It returns why to refuse a draft without a remaining trigger, or "".
+// dropBroadTriggers removes the triggers that match too many captured sessions. If none is left, it returns why the
+// draft is refused.
 func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.capturedSessions) < minCapturedSessions {
 		return ""

@@ -85,8 +85,8 @@ func New(o Options) *Distiller {
 }
 
 // RunOnce reads every selected tenant's new sessions and proposes lessons. An error in one session, or from the judge
-// for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the budget
-// equally, so one tenant cannot use it up. A second round spends what is left.
+// for one tenant, does not stop the run; any other error does. The tenants share the budget equally, so one tenant
+// cannot use it up. A second round spends what is left.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)

@@ -89,7 +89,7 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts selects at most maxQuestionBytes bytes: the first part and the last three, then the nearest parts around
+// chooseParts selects at most maxQuestionBytes bytes: the first part and the last three, then the parts nearest to
 // trouble, and then parts from the beginning.
 func chooseParts(parts []sessionPart) map[int]bool {
 	const maxDistance = 8 // parts before and after a part with trouble

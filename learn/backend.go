@@ -26,15 +26,15 @@ type Deliverer interface {
 	Deliver(ctx context.Context)
 	// WithDeliveryPaused calls f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
-	// UndeliveredSessions returns the sessions with exchanges that the backend lacks; ok is false while they are
-	// unknown. It is called inside WithDeliveryPaused.
+	// UndeliveredSessions, called inside WithDeliveryPaused, returns the sessions with exchanges that the backend
+	// lacks; ok is false while they are unknown.
 	UndeliveredSessions() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges in closing sessions.
 type Exchanges interface {
-	// ExchangesAtClose returns a session's exchanges; stored is how many the backend has, 0 if unknown. It is called
-	// inside WithDeliveryPaused.
+	// ExchangesAtClose, called inside WithDeliveryPaused, returns a session's exchanges; stored is how many the backend
+	// has, 0 if unknown.
 	ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 

@@ -105,8 +105,8 @@ func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []se
 }
 
 // addSettled adds settled deltas (counter changes), and publishes maxima and priors. Counters that are not in memory
-// are read from the backend, which has the deltas already; with many tenants in memory, they are read at the next use.
-// The caller holds b.mu.
+// are read from the backend, which has the deltas already, or at the next use if many tenants are in memory. The caller
+// holds b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	if t, read := b.get(name); read {
 		t.counters.Add(deltas)

@@ -25,8 +25,7 @@ const (
 	// unitGracePeriod is the maximum time that a due unit (a run or a parent session) waits for data from its sessions.
 	// Otherwise, an active session could delay the closing forever.
 	unitGracePeriod = 5 * time.Second
-	// maxWaitIntervals is the maximum number of closing intervals that a replica waits for another replica to close a
-	// due session.
+	// maxWaitIntervals is the maximum number of closing intervals that waitsForOthers waits.
 	maxWaitIntervals = 5
 )
 
@@ -144,8 +143,8 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 }
 
 // waitsForOthers reports whether this replica waits for another replica to close a due session. A replica with the
-// session in memory closes it without waiting. The others wait a random number of closing intervals, so that few
-// replicas do the same work.
+// session in memory does not wait. The others wait a random number of closing intervals, so that few replicas do the
+// same work.
 func (c *closer) waitsForOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false

@@ -51,7 +51,7 @@ func (c *closer) correctRemaining(ctx context.Context) {
 }
 
 // rebuildInterval is how often samples are rebuilt for sessions that continue after closing. Each build reads the whole
-// session, and agents may continue for days.
+// session.
 func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }

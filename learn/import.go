@@ -203,7 +203,7 @@ func (im *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportC
 	if err := im.Write(ctx, b); err != nil {
 		return err
 	}
-	// If the step is not applied, the learner has settled the session meanwhile and corrects the rest.
+	// If the step is not applied, the learner has settled the session meanwhile.
 	_, err = im.Sessions.Settle(ctx, []session.Settlement{step})
 	return err
 }

@@ -102,7 +102,7 @@ func (p *provisionalTracker) restore(ctx context.Context) {
 }
 
 // dropLateImplicit removes implicit feedback that arrived when the session was older than age. The implicit reward is
-// computed at a fixed age, even if the agent continues for days.
+// computed at a fixed age.
 func dropLateImplicit(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries

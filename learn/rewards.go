@@ -80,7 +80,8 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign moves the rewards from a tenant's old copy to the fresh copy. The fresh counters include the rewards.
+// reassign records that the fresh tenant counts the rewards that the old copy counted. bandit.Chooser.Inherit has
+// copied them.
 func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.countedIn == old {
@@ -98,7 +99,7 @@ func (o *provisionalSet) detach(name string) {
 	}
 }
 
-// addToCounters adds the tenant's provisional rewards that t does not count yet to t's counters.
+// addToCounters adds to t's counters the tenant's provisional rewards that t does not count yet.
 func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.countedIn == t {

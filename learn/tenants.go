@@ -108,7 +108,8 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// replace replaces a tenant with a fresh copy from the backend, with an unknown position. The caller holds b.mu.
+// replace replaces a tenant with a fresh copy from the backend, and forgets how far other replicas' changes were read.
+// The caller holds b.mu.
 func (b *beliefs) replace(name string, fresh *tenant) {
 	b.positions[name] = ""
 	old := b.getOrAdd(name)

@@ -94,7 +94,7 @@ type Post struct {
 	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by WithReceipt
 }
 
-// WithReceipt completes a validated post with the receipt time, a missing id, and the hash.
+// WithReceipt adds the receipt time, an id if the sender gave none, and the hash.
 func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	p.Entry.At, p.HasSenderID = at, p.Entry.ID != ""
 	if !p.HasSenderID {

@@ -27,10 +27,8 @@ func (s sums) variance() float64 {
 	return v
 }
 
-// interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-// Time-uniform central limit theory and asymptotic confidence sequences, 2021). The interval is valid at all times
-// simultaneously. An interval for one evaluation (Wald, Wilson), if read daily, misses the true effect at some time in
-// half of all experiments.
+// interval returns the effect with an interval that is valid at all times simultaneously (trial.HalfWidth). An interval
+// for one evaluation (Wald, Wilson), if read daily, misses the true effect at some time in half of all experiments.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)

@@ -51,7 +51,7 @@ type AllSessions struct {
 	Sessions  int64    `json:"sessions"` // closed picks
 	Rewarded  int64    `json:"rewarded"` // closed picks with a reward
 	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and if off is set
-	Lo        *float64 `json:"lo"`       // 95%, valid at any time
+	Lo        *float64 `json:"lo"`       // 95% interval, valid at any time
 	Hi        *float64 `json:"hi"`
 	Gain      float64  `json:"gain"`          // share of the effect's variance saved by the estimate
 	OffReason string   `json:"off,omitempty"` // why there is no estimate

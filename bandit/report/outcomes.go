@@ -52,7 +52,7 @@ type Outcome struct {
 	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric mean of 1 + x, minus 1
 	MeanWithheld *float64 `json:"mean_withheld"`
 	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
-	Lo           *float64 `json:"lo"`     // 95%, valid at any time
+	Lo           *float64 `json:"lo"`     // 95% interval, valid at any time
 	Hi           *float64 `json:"hi"`
 	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change in the geometric mean of 1 + x
 	Verdict      Finding  `json:"verdict"`
@@ -94,8 +94,7 @@ const recurrenceShare = 0.8
 // separately, the e-values for proven findings over all lessons, outcomes and directions together, so at most one in
 // twenty proven rows may be wrong.
 //
-// The correction for e-values is e-BH with weights that have mean 1 (Wang and Ramdas, False discovery rate control with
-// e-values, 2022).
+// The correction for e-values is trial.EvidenceBar with weights that have mean 1.
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	tests := 0

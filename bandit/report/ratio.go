@@ -139,8 +139,8 @@ func validStrata(strata []trial.Stratum) []trial.Stratum {
 	})
 }
 
-// alarmLevel returns the alarm threshold for the e-values of all checks: e-BH at alarmRate (Wang and Ramdas, False
-// discovery rate control with e-values, 2022), and at least minAlarmLevel.
+// alarmLevel returns the alarm threshold for the e-values of all checks: trial.EvidenceBar at alarmRate, and at least
+// minAlarmLevel.
 func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })

@@ -232,8 +232,8 @@ type Row struct {
 	Speedups       []string       `json:"sooner,omitempty"`           // ways to a faster verdict
 	EHelps         float64        `json:"e_helps"`                    // largest e-value for help so far, capped at 1e12
 	EHarms         float64        `json:"e_harms"`                    // largest e-value for harm so far, capped at 1e12
-	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
-	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
+	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: smallest effect that the missing rewards permit
+	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: largest effect that the missing rewards permit
 	SRM            SRM            `json:"srm"`                        // check on this row's random assignment
 	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, or the tier
 	RetireReason   string         `json:"retire,omitempty"`           // why the lesson might be retired
@@ -298,8 +298,8 @@ type Propensity struct {
 	EValue           float64  `json:"e_value"` // e-value against random assignment in these sessions alone
 }
 
-// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements;
-// Annotate adds them to a finished report.
+// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements, and
+// are added only to a finished report.
 type Opinions struct {
 	Followed     int64 `json:"followed"`
 	Ignored      int64 `json:"ignored"`
@@ -313,7 +313,7 @@ type PlannedTrials struct {
 	Planned   int     `json:"planned"` // trials with a number of picks set beforehand, including running and abandoned ones
 	Evaluated int     `json:"taken"`   // evaluated trials
 	Proven    int     `json:"proven"`  // trials with p at most Bar
-	Level     float64 `json:"level"`   // the list's false discovery rate
+	Level     float64 `json:"level"`   // false discovery rate over all planned trials
 	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
@@ -329,7 +329,7 @@ type PlannedTrial struct {
 	NInjected int64     `json:"n_injected"`        // picks in the sums
 	NWithheld int64     `json:"n_withheld"`
 	Effect    *float64  `json:"effect"`
-	Lo        *float64  `json:"lo"` // 95%, for one evaluation after a number of picks set beforehand
+	Lo        *float64  `json:"lo"` // 95% interval for one evaluation planned beforehand
 	Hi        *float64  `json:"hi"`
 	P         *float64  `json:"p"` // two-sided; null until the evaluation
 	Verdict   Verdict   `json:"verdict,omitempty"`

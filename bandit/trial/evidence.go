@@ -42,9 +42,9 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 	return -1
 }
 
-// EvidenceBar returns the smallest log e-value that is a discovery, for every dependence between the tests (Wang and
-// Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q k). Without
-// a discovery, the result is the bar for the largest e-value.
+// EvidenceBar returns the smallest log e-value that is a discovery, for every dependence between the tests (e-BH; Wang
+// and Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q k).
+// Without a discovery, the result is the bar for the largest e-value.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)

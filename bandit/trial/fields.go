@@ -33,7 +33,7 @@ const (
 	fInput           = "input"     // input tokens of these sessions, in thousands
 	fCached          = "cached"    // cached input tokens of these sessions
 	fRefused         = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fMeasuredRules   = "beside"    // global: closed sessions with a match and a measured rules file section; not in the comparison
+	fMeasuredRules   = "beside"    // global: closed sessions with a match and a measured rules file section
 	fExcluded        = "excluded." // global, with the reason: closed sessions outside the experiment
 	fSuccess         = "success"   // injected sessions with a reward >= .5
 	fFailure         = "failure"   // injected sessions with a reward < .5
@@ -41,10 +41,10 @@ const (
 	fWorse           = "worse"     // max(0, off-y), summed over injected sessions
 	fSumY            = "sumy"      // global: summed rewards
 	fEmaxUp          = "emax+"     // largest e-value for help so far, as logarithm in millionths
-	fEmaxDown        = "emax-"     // largest e-value for harm so far, as logarithm in millionths
+	fEmaxDown        = "emax-"     // the same for harm
 	fProvenAt        = "proven_at" // unix seconds when the e-value for help reached 20
 	fMaxAbove        = "out+"      // ln(1/p) in millionths, for the smallest p with the whole interval above 0
-	fMaxBelow        = "out-"      // ln(1/p) in millionths, for the smallest p with the whole interval below 0
+	fMaxBelow        = "out-"      // the same, below 0
 	fNoEffectAt      = "idle_at"   // unix seconds of the first interval within 3 points of 0
 	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: ln(1 +- lambda_k z), summed
 )

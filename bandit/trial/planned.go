@@ -122,8 +122,8 @@ func (t *plannedTrial) clone() *plannedTrial {
 	return &plannedTrial{entries: slices.Clone(t.entries), isSorted: t.isSorted}
 }
 
-// Evaluation is a planned trial's evaluation: the plan, the progress, and the sums over the first Planned entries. With
-// fewer entries, the sums support no conclusion.
+// Evaluation is a planned trial's evaluation: the plan, the progress, and the sums over the planned number of entries.
+// With fewer entries, the sums support no conclusion.
 type Evaluation struct {
 	Arm       Arm
 	Trial     string // name
@@ -131,7 +131,7 @@ type Evaluation struct {
 	Planned   int64
 	Outcome   string  // empty: a trial on the reward
 	Rewarded  int64   // entries so far
-	Evaluated bool    // the evaluation is final: Rewarded has reached Planned
+	Evaluated bool    // the evaluation is final: there are as many entries as planned
 	At        int64   // start of the last session in the sums
 	Z, ZZ     float64 // z and z squared, summed
 	Injected  int64

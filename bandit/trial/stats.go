@@ -40,11 +40,11 @@ type EvidenceMaxima struct {
 type AllSessions struct {
 	Rewarded      int64                   // sessions with a reward
 	SumY          float64                 // summed rewards
-	MeasuredRules int64                   // closed sessions with a match and a measured rules file section; not in the comparison
+	MeasuredRules int64                   // closed sessions with a match and a measured rules file section
 	Closed        int64                   // closed sessions in the experiment
 	Members       int64                   // closed sessions that are counted with their run or parent session
 	Excluded      [exclusionReasons]int64 // closed sessions outside the experiment, by ExclusionReasons
-	AnyInjected   []Stratum               // sessions by whether any pick in the first decision was injected; Eps is the probability that none was
+	AnyInjected   []Stratum               // by whether any pick in the first decision was injected; Eps is the probability that none was
 }
 
 // Stratum holds counts and sums for the sessions with one withholding probability.
@@ -54,7 +54,7 @@ type Stratum struct {
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at close, by the tier at that time
 	Y               [2]float64      // summed rewards
-	GradedN         [2]float64      // rewarded sessions, without sessions from releases that did not count Graded
+	GradedN         [2]float64      // rewarded sessions from releases that count Graded
 	GradedY         [2]float64      // their rewards y, summed
 	Graded          [2]float64      // their y (1 - y), summed; the sum of y squared is GradedY - Graded
 	Late            [2]int64        // sessions without a reward at close that have one now
