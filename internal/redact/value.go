@@ -71,23 +71,23 @@ func (m *matcher) wholeValue(h hit) hit {
 }
 
 // hasManySymbols reports whether v looks like a Django secret key: long, with letters, digits and certain symbols. A
-// regular expression, in contrast, contains other symbols.
+// regular expression contains other symbols.
 func hasManySymbols(v []byte) bool {
 	const minLen, minSymbols, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
 		return false
 	}
-	signs := 0
+	symbols := 0
 	for _, c := range v {
 		switch {
 		case isAlnum(c) || c == '-' || c == '_':
 		case strings.IndexByte(django, c) >= 0:
-			signs++
+			symbols++
 		default:
 			return false
 		}
 	}
-	return signs >= minSymbols
+	return symbols >= minSymbols
 }
 
 // vendorKind returns the vendor's kind if text[start:end] begins with a vendor's key, and otherwise k.
@@ -331,21 +331,21 @@ func isBase32(v []byte) bool {
 func isScrambled(v []byte) bool {
 	const minLen, minOneCase, minSymbols = 24, 32, 4
 	var seen [128]bool
-	signs, changes := 0, 0
+	symbols, changes := 0, 0
 	for i, c := range v {
 		if c < ' ' || c >= 0x7f {
 			return false
 		}
 		if !isAlnum(c) && c != ' ' && c != '_' && c != '/' && c != '.' && !seen[c] {
 			seen[c] = true
-			signs++
+			symbols++
 		}
 		const class = alnumByte | digitByte | upperByte
 		if i > 0 && byteClass[c]&class != byteClass[v[i-1]]&class {
 			changes++
 		}
 	}
-	return len(v) >= minLen && signs >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (hasBothCases(v) || isMixed(v) && len(v) >= minOneCase)
+	return len(v) >= minLen && symbols >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (hasBothCases(v) || isMixed(v) && len(v) >= minOneCase)
 }
 
 func isMixed(v []byte) bool {

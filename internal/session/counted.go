@@ -7,14 +7,15 @@ import (
 )
 
 // ReplicaCounts holds the sums that one replica counted for a unit (a run, or a session with sub-agents). Replicas may
-// serve a unit at the same time. Merging whole sums could not tell which turns both replicas counted, so each replica
-// has a separate part. A part never shrinks, and only the owning replica adds to it.
+// serve a unit at the same time. With a single sum, a merge could not tell which turns both replicas had counted, so
+// each replica has a separate part. A part never shrinks, and only its replica adds to it.
 type ReplicaCounts struct {
 	Totals trial.Totals `json:"t,omitzero"`
 	Used   trial.Usage  `json:"u,omitzero"`
 }
 
-// pastParts is the key for the turns before a session's first sub-agent, when the sums had no parts.
+// pastParts is the key for the turns before a session's first sub-agent, when the record was not shared and had no
+// parts.
 const pastParts = ""
 
 // count adds counts to the session's sums and, for a unit, to this replica's part.
@@ -55,8 +56,8 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
 }
 
-// partsForMerge returns the parts for a merge with other. A replica running an earlier release writes sums without
-// parts. Such a replica's part is the sums minus the parts in other.
+// partsForMerge returns the parts for a merge with other. If t has no parts, because a replica with an earlier release
+// wrote it, its only part is the sums minus the parts in other.
 func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()
@@ -70,8 +71,8 @@ func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: t.parts()[pastParts].minus(named)}
 }
 
-// mergeCounts merges the sums in other, a different replica's record for the unit. If both records have a part, the
-// larger one is used. The caller locks the record.
+// mergeCounts merges the sums in other, another replica's record for the unit. If both records have a part, the larger
+// one counts. The caller locks the record.
 func (t *Thread) mergeCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))
 	for replica, part := range other.partsForMerge(t) {

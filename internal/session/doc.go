@@ -7,6 +7,6 @@
 //     blocks with anchors.
 //   - Quotes recognises side requests (agent housekeeping, such as a title), which quote a conversation in one text.
 //
-// A request in the wrong session mixes two experiments and breaks the provider's prompt cache. So a request that fits
-// several sessions (few-shot examples, repeated call ids, identical beginnings) gets a new session.
+// A request in the wrong session mixes two experiments and breaks the provider's prompt cache. Therefore a request that
+// fits several sessions (few-shot examples, repeated call ids, identical beginnings) gets a new session.
 package session

@@ -9,12 +9,12 @@ import (
 	"precept/internal/wire"
 )
 
-// documentVersion is the version that Encode writes. A new field keeps the version, because older programs ignore
-// unknown fields. If a field's meaning changes, the version must change.
+// documentVersion is the version that Encode writes. It must change if a field's meaning changes, but not for a new
+// field, which older programs ignore.
 const documentVersion = 2
 
-// document is a record as JSON. Unit is always written. Programs that know only version 1 expect a string under the key
-// "unit", and fail to decode the record. Without "unit", these programs would replace the record with an empty record.
+// document is a record as JSON. Unit is always written, because a program that knows only version 1 expects a string
+// there, and so fails to decode the record. Without "unit", it would replace the record with an empty one.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`
@@ -62,7 +62,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 		return nil, fmt.Errorf("session: decode record %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
 	}
 	var d document
-	err := json.Unmarshal(data, &d) // sets d.Version even if a different field has the wrong type
+	err := json.Unmarshal(data, &d) // sets d.Version even if another field has the wrong type
 	switch {
 	case d.Version > documentVersion:
 		return fail(fmt.Errorf("version %d is newer than %d", d.Version, documentVersion))
@@ -77,8 +77,8 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row returns the record's row for a store. clean removes secrets and personal data from the client's texts. If clean
-// returns false for a call's arguments, Row omits the call.
+// Row returns the record's row for a store. clean removes secrets and personal data from the client's texts. Row omits
+// a call if clean returns false for the arguments.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
@@ -112,7 +112,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 }
 
 // removeHidden removes data derived from the text in hidden turns (see IsHidden): hashes, blocks anchored by a hash,
-// calls and results. Numbers and random assignments remain.
+// and calls. Numbers and random assignments remain.
 func (r *Record) removeHidden(d *document) {
 	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

@@ -8,14 +8,14 @@ import (
 	"precept/internal/wire"
 )
 
-// EchoKey is the look-up key for an echo (a call id, an item id, an assistant text, a reply id): 8 bytes of SHA-256
-// over tenant, credential and text.
+// EchoKey is the look-up key for an echo, content that an agent sends back (a call id, an item id, an assistant text, a
+// reply id). It is 8 bytes of SHA-256 over tenant, credential and content.
 type EchoKey uint64
 
-// Scope limits where echoes are looked up. Random ids belong to the tenant, because clients refresh tokens within a
-// conversation. Texts and ids that a server counts (such as "call_1") belong to the credential, so that no client finds
-// a session through a text that only another client has seen. In a run, session names and repeating content also belong
-// to the run.
+// Scope limits which sessions an echo can find. A random id finds all the tenant's sessions, because a client may
+// refresh its token within a conversation. A text or a counted id (such as "call_1") finds only the credential's
+// sessions, so that no client gets into another client's session through a common text. In a run, session names and
+// repeating content find only the run's sessions.
 type Scope struct {
 	Tenant     string
 	Credential uint64 // hash over the client's key, or over a signed token's issuer and subject
@@ -32,15 +32,15 @@ func (sc Scope) withoutRun() Scope {
 	return sc
 }
 
-// TenantEchoKey returns the key for a text that identifies the same thing for all clients in a tenant: a session name,
-// a request id, a reply id, another random id.
+// TenantEchoKey returns the key for a text that means the same for all clients in a tenant, such as a request id or
+// another random id.
 func TenantEchoKey(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
 // echoKey returns an echo's key. key is a text such as wire.Request.EchoKeys returns, with a prefix for the kind: "t:"
 // for a text, "c:" for a call id, "i:" for an item id, "r:" for a reply id. context is a hash over the conversation's
-// beginning and separates equal echoes in different conversations; 0 for a unique echo.
+// beginning, which distinguishes equal echoes in different conversations, or 0 for a unique echo.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -52,7 +52,7 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// mayRepeat reports whether several conversations may have the key: texts can repeat, and ids such as "call_1" and
+// mayRepeat reports whether several conversations may have the key: a text, or an id such as "call_1" or
 // "functions.bash:0".
 func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
@@ -60,12 +60,11 @@ func mayRepeat(key string) bool {
 
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
-// randomBits is the minimum number of random bits in a unique id.
-const randomBits = 40
+const randomBits = 40 // minimum number of random bits in a unique id
 
-// looksRandom reports whether the id after the two-byte prefix in key looks random. Successive letters without a digit
-// are a word, and add no bits. Leading zeros add none either, because fixed-width counters have them:
-// call_0000000000002.
+// looksRandom reports whether the id after the two-byte prefix in key has enough random bits. Successive letters
+// without a digit count as a word, and add no bits. Leading zeros add none either, because fixed-width counters have
+// them: call_0000000000002.
 func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
@@ -98,14 +97,13 @@ func looksRandom(key string) bool {
 	return bits >= randomBits
 }
 
-// IsUniqueName reports whether a name looks like a random id and so names a single conversation.
+// IsUniqueName reports whether a name looks like a random id, which only one conversation has.
 func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
 
-// maxUniqueEchoes bounds UniqueEchoes' result.
-const maxUniqueEchoes = 256
+const maxUniqueEchoes = 256 // UniqueEchoes' result
 
-// UniqueEchoes returns keys for the random ids in a conversation. The keys do not depend on the credential, so an
-// import without the credential finds the recorded session.
+// UniqueEchoes returns keys for the random ids in a conversation. They do not depend on the credential, so an import
+// without the credential finds the recorded session.
 func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 	for i := range req.Len() {
 		for _, k := range req.EchoKeys(i) {

@@ -15,31 +15,30 @@ import (
 
 const (
 	maxTask          = 160     // characters
-	maxTaskReadBytes = 8 << 10 // bytes read of the first words; a secret at the cut is far beyond maxTask
+	maxTaskReadBytes = 8 << 10 // bytes read for the task; a secret cut in two there is far beyond maxTask
 	maxFacts         = 64      // entries per list
 	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// mixedPaths is the value in Facts.Paths if the opt-out patterns changed during the session. No PathHash has this
-// value.
+// mixedPaths is Facts.Paths if the opt-out patterns changed during the session. No PathHash has this value.
 const mixedPaths = "mixed"
 
-// Facts describe a session's stored exchanges, so that listing sessions reads no exchanges. The recorder sets the facts
-// from redacted exchanges that did not opt out. Rows from older releases have no facts.
+// Facts summarise a session's stored exchanges, so that a list of sessions can be shown without reading exchanges. The
+// recorder sets the facts from redacted exchanges that did not opt out. Rows from older releases have no facts.
 type Facts struct {
-	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
+	Turns      int       `json:"turns,omitempty"`  // number of described turns; if less than Thread.Turns, some turns are unknown
 	Newest     int       `json:"newest,omitempty"` // newest described turn
 	Task       string    `json:"task,omitempty"`   // user's first words
-	Paths      string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
+	Paths      string    `json:"paths,omitempty"`  // sample.OptOut.PathHash at the described turns, or mixedPaths
 	Tools      []string  `json:"tools,omitempty"`  // names of called tools
-	ErrorKinds []string  `json:"kinds,omitempty"`  // kinds of failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
+	ErrorKinds []string  `json:"kinds,omitempty"`  // error kinds of failed tool results; upstream-STATUS, such as upstream-429, for a failed reply
 	Tags       []string  `json:"tags,omitempty"`   // tags from the client
 	Errors     int       `json:"errors,omitempty"` // failed tool results
 	Output     int64     `json:"output,omitempty"` // output tokens
 	Ended      time.Time `json:"ended,omitzero"`   // when the newest reply ended
 }
 
-// FirstWords returns the user's first words for Facts. A harness's template is left out, unless there is nothing else.
+// FirstWords returns the user's first words for Facts, without a harness's template, unless there is nothing else.
 func FirstWords(req *wire.Request) string {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -56,7 +55,7 @@ func FirstWords(req *wire.Request) string {
 	return strings.Clone(words[:n])
 }
 
-// Add adds a redacted exchange. For a repeated request, the turn and the errors are counted once.
+// Add adds a redacted exchange. The turn and the errors in a repeated request count only once.
 func (f *Facts) Add(x *sample.Exchange) {
 	switch {
 	case f.Turns == 0:
@@ -92,8 +91,8 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact returns the list with the name, if there is room. addFact never writes into the list's array, which a copy of
-// the record may share.
+// addFact returns the list with the name, if there is room. It never writes into the list's array, which a copy of the
+// record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list

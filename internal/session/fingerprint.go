@@ -9,26 +9,26 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds for Quotes.
+// Bounds for Quotes. A scope (Scope without the run) is a credential; a phrase is a textPiece with a space.
 const (
-	maxQuoteScopes        = 512              // credentials with conversations
-	maxQuoteConversations = 64               // conversations per scope, counted separately with and without tools
+	maxQuoteScopes        = 512              // scopes with conversations
+	maxQuoteConversations = 64               // per scope, counted separately with and without tools
 	maxAnswers            = 6                // answers and tool results per conversation
 	maxSidePhrases        = 6                // phrases per reply to a side request
 	maxReplyCalls         = 8                // calls read per reply
 	maxCallPhrases        = 4                // phrases per call
 	quoteTTL              = 30 * time.Minute // maximum age of a quoted conversation's newest request
 	sideRequestGap        = 2 * time.Minute  // time between two side requests about a conversation
-	minPieceBytes         = 12               // shorter texts occur by chance
-	minUniqueBytes        = 24               // one piece of this length identifies a conversation
+	minPieceBytes         = 12               // a shorter text occurs by chance
+	minUniqueBytes        = 24               // a single piece of this length identifies a conversation
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // searched bytes per request
 	maxNewestItems        = 8         // last items searched for the newest words and results
-	maxTailBytes          = 80        // bytes that may follow an answer that ends a request
-	tailWordLimit         = 4         // fewer words than this may follow the answer
+	maxTailBytes          = 80        // bytes that may follow the answer at the end of a request
+	tailWordLimit         = 4         // the answer is followed by fewer words than this
 )
 
-// fingerprint holds a conversation's tools and pieces of the texts, to recognise a request that quotes the
+// fingerprint holds a conversation's tools and pieces of its texts. They recognise a request that quotes the
 // conversation.
 type fingerprint struct {
 	id          ID
@@ -41,7 +41,7 @@ type fingerprint struct {
 	answers     []textPiece  // answers and tool results, newest last
 	callPhrases []textPiece  // from the calls in the newest reply
 	sidePhrases []textPiece  // from the newest reply to a side request
-	sideAt      time.Time    // time of that reply
+	sideAt      time.Time    // when this reply was added
 }
 
 // textPiece is a piece of text that a quotation repeats unchanged.
@@ -69,8 +69,8 @@ func (f *fingerprint) addAnswer(text string) {
 	f.answers = appendNewest(f.answers, w, maxAnswers)
 }
 
-// newestTexts returns the user's newest words, starting at index from, and the two newest tool results in the same item
-// or later items.
+// newestTexts returns the user's newest words, at or after index from, and the two newest tool results, in the same
+// item or later.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
@@ -93,8 +93,8 @@ func firstPiece(text string) textPiece {
 	return textPiece{}
 }
 
-// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. JSON
-// field names, which many texts share, contain no spaces.
+// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. A piece
+// without a space may be a JSON field name, which many texts contain.
 func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {
@@ -107,7 +107,7 @@ func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	return list
 }
 
-// pieces splits a text's first 4 KiB at characters that a quotation may escape, and after maxPieceBytes bytes. pieces
+// pieces splits a text's first 4 KiB at characters that a quotation may escape, and after maxPieceBytes bytes. It
 // yields trimmed pieces with the offset before trimming.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]

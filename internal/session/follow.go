@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail finds the request's session by the trail, the keys for ids and texts that the agent sends back. The
-// newest key with a known session is used.
+// findByTrail finds the request's session by the trail, the keys for ids and texts that the agent sends back (echoes).
+// The newest key with a known session decides.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -21,9 +21,8 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 }
 
 // findByCountedID finds the session after a client has changed the credential, by ids that a server counts, such as
-// "call_1". Other clients get the same ids, so the request must extend the session's newest request, and no earlier
-// request may have continued the newest reply. Call findByTrail first, because findByTrail finds sessions with the new
-// credential.
+// "call_1". Other clients get the same ids, so the request must extend the session's newest request, and must be the
+// first to continue the newest reply. Call findByTrail first, because it finds sessions with the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -54,7 +53,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 }
 
 // lookUp assigns the request to a session in the store. The first key with a stored session decides. If several
-// sessions have this key, lookUp prefers one that also has the older keys.
+// sessions have this key, one that also has the older keys is preferred.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -79,9 +78,8 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the sessions with key k that the request may continue. For a unique key (trailKey.unique),
-// candidates returns only the session with the highest rank, and nothing if that rank is rankNone or two sessions have
-// it.
+// candidates returns the sessions with key k that the request may continue. For a unique key (trailKey.unique), it
+// returns only the session with the highest rank, and nothing if this rank is rankNone or two sessions have it.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.excluded })
@@ -102,8 +100,8 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 }
 
 // isPlausibleOwner reports whether the request may belong to the session. A stampWeak or stampPast key may come from a
-// few-shot example in many conversations, so the request must extend the session's newest request. For stampPast, a
-// session without a reply is plausible as well.
+// few-shot example in many conversations. With such a key, the request must extend the session's newest request or, for
+// stampPast, the session must have no reply.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -114,10 +112,9 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// assignToOwner assigns the request to one of the owners, the sessions with the newest known key. If several owners
-// begin alike, assignToOwner prefers one with a newest reply that no request has continued. Without such an owner, the
-// request branches off a shared history, and the result is false. Concurrent requests may change the owners, so
-// assignToOwner then compares the owners again.
+// assignToOwner assigns the request to one of the owners, the sessions with the newest known key. It prefers an owner
+// with a newest reply that no request has continued. Without such an owner, the request branches off a shared history,
+// and the result is false. If concurrent requests have changed the owners, they are compared again.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -136,17 +133,17 @@ func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []own
 	return false
 }
 
-// assignToBestOwner assigns the request to the owner with the highest rank. If several owners with that rank have equal
-// histories, assignToBestOwner uses mostLikelyOwner, and lists all these owners in Resolved.EqualSessions.
+// assignToBestOwner assigns the request to the owner with the highest rank. If several owners with this rank have equal
+// histories, mostLikelyOwner decides, and Resolved.EqualSessions lists these owners.
 func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.byRepeatedContent { // every run may have the key k, but calls and results differ
+	if r.byRepeatedContent { // every run of the agent may have the key k, but calls and results differ
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
 	t.mu.Lock()
 	rank, best := t.highestRanked(found, tr)
 	if len(best) > 1 {
-		// narrow runs without the lock. Meanwhile, a concurrent request may continue a session, so highestRanked runs
+		// narrow runs without the lock, so a concurrent request may continue a session, and the ranks must be computed
 		// again.
 		t.mu.Unlock()
 		equalOwners := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
@@ -171,11 +168,11 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 
 const maxDetails = 8
 
-// mostLikelyOwner returns the owner with the fewest replies, and among equals the oldest owner. An owner that was last
-// active more than retryWindow before the other is ignored.
-func (t *Threader) mostLikelyOwner(tied []owner) owner {
-	likely := tied[0]
-	for _, o := range tied[1:] { // newest to oldest
+// mostLikelyOwner returns the owner with the fewest replies, and among these the oldest. It ignores an owner that was
+// last active more than retryWindow before the other.
+func (t *Threader) mostLikelyOwner(owners []owner) owner {
+	likely := owners[0]
+	for _, o := range owners[1:] { // newest to oldest
 		h, best := t.heads.get(o.id), t.heads.get(likely.id)
 		switch {
 		case h == nil || best == nil || h.lastActive.Add(retryWindow).Before(best.lastActive):
@@ -187,14 +184,14 @@ func (t *Threader) mostLikelyOwner(tied []owner) owner {
 }
 
 const (
-	rankNone          = iota // a request in progress continues the newest reply, or the key is from an older reply
+	rankNone          = iota // a request in progress continues the newest reply, or the key comes from an older reply
 	rankFailed               // a request that continued the newest reply failed
 	rankFree                 // no request has continued the newest reply
 	rankDeclaredRetry        // an identical request is in progress, and the client library declares a retry
 	rankRetry                // an identical request failed
 )
 
-// highestRanked returns the highest rank and the owners with this rank. The caller holds t.mu.
+// highestRanked returns the highest rank, and the owners with this rank. The caller holds t.mu.
 func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
@@ -219,8 +216,8 @@ func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []own
 	return rank, best
 }
 
-// ownsNewestReply reports whether the key is from the newest reply. For a key from a request, the result is true if
-// isPlausibleOwner has compared the newest request.
+// ownsNewestReply reports whether the key comes from the session's newest reply. For a weak or past key,
+// isPlausibleOwner has already compared the newest request, so the result is true.
 func (o owner) ownsNewestReply(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:
@@ -232,8 +229,8 @@ func (o owner) ownsNewestReply(h *head) bool {
 	return false
 }
 
-// narrow returns the owners that also have the older keys. narrow ignores a key that no remaining owner has, so the
-// result is never empty.
+// narrow returns the owners that also have the older keys. It ignores a key that no remaining owner has, so the result
+// is never empty.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// head is a session's newest state. If several sessions have the same beginning, the heads show which session a request
+// head is a session's newest state. Among sessions with the same beginning, the heads show which one a request
 // continues.
 type head struct {
 	list           listDigest // from the newest request that continued the newest reply
@@ -18,8 +18,8 @@ type head struct {
 	hasReply       bool       // a request got a complete reply
 }
 
-// heads holds a bounded number of heads, and the sessions without a client's name by first request. When heads is full,
-// a new entry replaces the oldest.
+// heads holds the newest heads, and the newest sessions without a client's name by first request. Both maps are
+// bounded.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []unnamedStart]
@@ -47,15 +47,15 @@ func (h *heads) continueHead(r *Resolved) {
 	x.inFlight++
 }
 
-// isExtendedBy reports whether the request's list is longer than the session's list, and has the last item of that list
-// at the same index.
+// isExtendedBy reports whether the request's list is longer than the session's list, and has the session's last item at
+// the same index.
 func (h *head) isExtendedBy(req *wire.Request) bool {
 	return h.list.items > 0 && req.Len() > h.list.items && itemKey(req, h.list.items-1) == h.list.last
 }
 
-// isContinuedBy reports whether the request continues the session's newest request, or repeats that request after a
-// failure. After an answer, the same list begins a different conversation. The request may lack the oldest items,
-// because some agents drop them.
+// isContinuedBy reports whether the request continues the session's newest request, or repeats it after a failure. If
+// the newest request was answered, the same list begins a different conversation. The request may lack the oldest
+// items, because some agents drop them.
 func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	if h.list.items == 0 || req.Delta {
 		return true
@@ -71,10 +71,9 @@ func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	return false
 }
 
-// retryWindow is how long after a failed request an identical request is a retry.
-const retryWindow = 60 * time.Second
+const retryWindow = 60 * time.Second // how long after a failed request an identical request is a retry
 
-// startKey identifies a first request: two requests with the same key are identical.
+// startKey identifies a first request. Identical requests have equal keys.
 type startKey struct {
 	scope    Scope
 	listHash uint64
@@ -82,8 +81,8 @@ type startKey struct {
 
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.listHash} }
 
-// unnamedStart is a session started by a request without a session name. While that request is in progress, an
-// identical request starts a second session, because several agents may have started in parallel. After a failure, an
+// unnamedStart is a session that began with a request without a session name. While this request is in progress, an
+// identical request starts a second session, because several agents may have started in parallel. After it failed, an
 // identical request is a retry.
 type unnamedStart struct {
 	id   ID
@@ -98,8 +97,8 @@ func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
 }
 
 // findRetry returns the session with the failed first request that a request with key k repeats. If the client library
-// declares a retry, a first request in progress fits as well, because precept may not have noticed that the client gave
-// up. If several requests in progress fit, unambiguous is false.
+// declares a retry, the first request may also be in progress, because precept may not have noticed that the client
+// gave up. unambiguous is false if several such requests are in progress.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedStart, known, unambiguous bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {
@@ -117,8 +116,8 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedS
 	return found, waiting > 0, waiting == 1
 }
 
-// add stores a session that began with the first request k. add removes sessions that also began with k and have a
-// later request, or failed more than retryWindow ago.
+// add stores a session that began with the first request k. It removes other sessions for k with a later request, or
+// with a failure more than retryWindow ago.
 func (h *heads) add(k startKey, s unnamedStart, now time.Time) {
 	waiting := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
 		x := h.firstRequest(k, t)

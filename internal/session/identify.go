@@ -29,7 +29,7 @@ func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m =
 // DefaultAgent is the agent for a request that names no agent.
 const DefaultAgent = "default"
 
-// Claim holds the names and switches that a request carries. Identify sets them without a look-up.
+// Claim holds the names and switches in a request. Identify reads them without a look-up.
 type Claim struct {
 	Agent, Role, Skill string
 	Product            string // from the User-Agent, lower case; identifies known agents
@@ -51,8 +51,7 @@ const (
 	maxTagLen = 64 // bytes
 )
 
-// Identify returns a request's claim. path is the escaped URL path. req is nil for a request that precept only
-// forwards.
+// Identify returns a request's claim. path is the escaped URL path. req is nil if precept only forwards the request.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
 	product := productName(h.Get("User-Agent"))
@@ -75,8 +74,8 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations might have the name: some applications use one cache key for all
-// requests, or one session name per process. The agents listed in this function use a cache key per conversation.
+// hasSharedName reports whether several conversations might have the name. Some applications use one cache key for all
+// requests, or one session name per process. The known agents in this function use a cache key per conversation.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
@@ -128,8 +127,8 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// sessionHeader returns the session name in a known agent's header. session-id and thread-id are common names, read
-// only for codex.
+// sessionHeader returns the session name in a known agent's header. Session-Id and Thread-Id are read only for codex,
+// because other programs may use these common names in a different way.
 func sessionHeader(h http.Header, product string) (string, Namespace) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
@@ -191,13 +190,13 @@ func isOff(v string) bool {
 	return false
 }
 
-// optsOutOfLearning reports whether the request opts out of learning. The result is also true for an unknown value,
-// because text must not be stored after a misspelt opt-out.
+// optsOutOfLearning reports whether the request opts out of learning. An unknown value counts as an opt-out, because it
+// may be a misspelt one.
 func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }
 
-// UnknownLearnValue returns the first Precept-Learn value that is neither on nor off, at most 64 bytes.
+// UnknownLearnValue returns the first 64 bytes of the first Precept-Learn value that is neither on nor off.
 func UnknownLearnValue(h http.Header) string {
 	for _, v := range h.Values("Precept-Learn") {
 		switch strings.ToLower(strings.TrimSpace(v)) {
@@ -226,8 +225,8 @@ type PathForm struct {
 // PathKeys lists the path form's keys.
 const PathKeys = "agent, run, session, role, skill, upstream"
 
-// ParsePath returns the names and the path without the /p/ segment. ok is false for any other path, and for /p/...
-// without a known key, which may be an upstream's path.
+// ParsePath returns the names in the path, and the path without the /p/ segment. ok is false for any other path, and
+// for /p/... without a known key, because it may be an upstream's path.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
 	after, ok := strings.CutPrefix(path, "/p/")
@@ -257,8 +256,7 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set stores the value for a known key, and reports whether the key is known. If the key occurs again, the first value
-// stays.
+// set stores the value for a known key, and reports whether the key is known. The first value for a key stays.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
@@ -269,7 +267,7 @@ func (f *PathForm) set(key, value string) bool {
 	return ok
 }
 
-// unescape decodes %xx. Text with an invalid escape stays unchanged.
+// unescape decodes %xx. A text with an invalid escape stays unchanged.
 func unescape(s string) string {
 	if d, err := url.PathUnescape(s); err == nil {
 		return d

@@ -4,14 +4,13 @@ import (
 	"sync"
 )
 
-// stamp says where in a session an echo (an id or a text that agents send back) comes from. The two highest bits hold
-// the kind, and the other bits the reply's number for a stampReply.
+// stamp is an echo's origin in a session. The two highest bits hold the kind and, for a stampReply, the other bits hold
+// the reply's number.
 type stamp uint32
 
-// Kinds, weakest evidence first. Keys with stampWeak and stampPast may be few-shot examples, shared by many
-// conversations.
+// Kinds, weakest evidence first. An echo with stampWeak or stampPast may be a few-shot example in many conversations.
 const (
-	stampWeak    stamp = 0 << 30 // text or counted id in a request
+	stampWeak    stamp = 0 << 30 // text or counted id (such as "call_1") in a request
 	stampPast    stamp = 1 << 30 // random id in the session's first request
 	stampRequest stamp = 2 << 30 // random id in a later request, or content from an incomplete or side reply
 	stampReply   stamp = 3 << 30 // content from a complete reply to a main request
@@ -25,7 +24,7 @@ type owner struct {
 	stamp stamp
 }
 
-// index maps echo keys to sessions. The index is bounded: new entries overwrite the oldest. An entry needs 32 bytes in
+// index maps echo keys to sessions. It is bounded: new entries overwrite the oldest. An entry needs 32 bytes in
 // addition to the map.
 type index struct {
 	mu   sync.Mutex
@@ -36,11 +35,10 @@ type index struct {
 type indexEntry struct {
 	key   EchoKey
 	owner owner
-	older uint32 // slot of the key's next older entry, plus one; 0 for none. walk checks that the slot was not reused
+	older uint32 // slot of the key's next older entry, plus one; 0 for none; the slot may be reused
 }
 
-// maxOwners is the maximum number of sessions compared per key, and of sessions that may begin with identical requests
-// at the same time.
+// maxOwners is the maximum number of sessions compared per key or per first request.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
@@ -90,20 +88,20 @@ func (x *index) owners(k EchoKey) (list []owner) {
 	return list
 }
 
-// walk visits a key's entries, newest first, until visit returns false. walk also ends at an overwritten slot, where
-// the key is different or the entry is younger than the link to the slot.
+// walk visits a key's entries, newest first, until visit returns false. It also ends at a reused slot, where the key is
+// different, or the entry is newer than the previous one.
 func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
-	at := x.last[k]
+	slot := x.last[k]
 	for range maxOwners {
-		if at == 0 {
+		if slot == 0 {
 			return
 		}
-		e := &x.ring.entries[at-1]
-		a := (x.ring.next - int(at) + x.ring.limit) % x.ring.limit
-		if e.key != k || a <= age || !visit(e) {
+		e := &x.ring.entries[slot-1]
+		entryAge := (x.ring.next - int(slot) + x.ring.limit) % x.ring.limit
+		if e.key != k || entryAge <= age || !visit(e) {
 			return
 		}
-		age, at = a, e.older
+		age, slot = entryAge, e.older
 	}
 }

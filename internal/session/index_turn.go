@@ -6,11 +6,11 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the request's echoes, newest first, up to the first known echo. indexRequest returns the keys
-// for new random ids, which the store keeps for other replicas. The other keys stay in this process.
+// indexRequest indexes the request's echoes, newest first, up to the first known random id. It returns the keys for new
+// random ids, which the store keeps for other replicas. The other keys stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
-		return nil // the name identifies the next request, and the replies are indexed
+		return nil // the next request has the name, too, and the replies are indexed
 	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxSearchedItems)
 	var added []EchoKey
@@ -44,8 +44,8 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes the request's new user messages and tool results, because they differ between runs with the same
-// counted ids (such as call_1).
+// indexDetails indexes the request's new user messages and tool results, because they differ between conversations with
+// the same counted ids.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -54,8 +54,8 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// RecordReply indexes a reply and returns the keys to store. Call RecordReply before the reply's last byte reaches the
-// client, because the client's next request may follow immediately. main is false for the reply to a side request.
+// RecordReply indexes a reply, and returns the keys to store. Call it before the reply's last byte reaches the client,
+// because the client's next request may follow immediately. main is false for the reply to a side request.
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
@@ -63,7 +63,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.isClientName() { // the name identifies the next request, so texts, the weakest echoes, are not needed
+	if r.Method.isClientName() { // the next request has the name, too, so ids are enough, and texts are not indexed
 		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -93,8 +93,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request that quotes the session with this id. The reply may be a summary that
-// begins the session's next list.
+// AddSummary indexes the reply to a side request that quotes the session id. The reply may be a summary with which the
+// session's next list begins.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ID is a session's key: the first 16 bytes of SHA-256 over tenant, namespace and name. The random lesson assignments
-// use the hex form.
+// ID is a session's key: the first 16 bytes of SHA-256 over tenant, namespace and name.
 type ID [16]byte
 
 // String returns the hex form.
@@ -28,8 +27,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// ParseRequestID returns the session ID in a Precept-Request-Id, which begins with that ID. So feedback that names a
-// request needs no index.
+// ParseRequestID returns the session ID at the start of a Precept-Request-Id, so that feedback on a request needs no
+// index.
 func ParseRequestID(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
@@ -41,13 +40,12 @@ func ParseRequestID(name string) (ID, bool) {
 // MaxName is the maximum name length in bytes. NormalizeName replaces a longer name with a hash.
 const MaxName = 256
 
-// Namespace is where a session name comes from, such as a header. Equal names from different sources differ, because
-// agents may use the same numbers in different headers.
+// Namespace is where a session name comes from, such as a header. Equal names in different namespaces are different
+// sessions, because agents may use the same numbers in different headers.
 type Namespace string
 
 // Namespaces, in the order in which IDsByName lists the IDs. NamespaceSession covers Precept-Session, the path form and
-// names made by precept. So a client can continue every session by sending back the name in the response header
-// Precept-Session.
+// names made by precept, so a client can continue any session by sending back the response header Precept-Session.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
@@ -65,8 +63,7 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-// NamespaceRun is the namespace for runs. A run and a session with the same name differ.
-const NamespaceRun Namespace = "run"
+const NamespaceRun Namespace = "run" // for runs; a run and a session can have the same name
 
 func namespaces() [14]Namespace {
 	return [...]Namespace{
@@ -79,7 +76,7 @@ func namespaces() [14]Namespace {
 func NamedID(tenant string, namespace Namespace, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
-	// A length precedes each text, so that no two pairs of tenant and name have equal bytes.
+	// A length precedes each text, so that different inputs never have equal bytes.
 	b = binary.AppendUvarint(b, uint64(len(tenant)))
 	b = append(b, tenant...)
 	b = binary.AppendUvarint(b, uint64(len(namespace)))
@@ -92,8 +89,7 @@ func NamedID(tenant string, namespace Namespace, name string) ID {
 // RunID returns a run's ID inside a tenant.
 func RunID(tenant, name string) ID { return NamedID(tenant, NamespaceRun, name) }
 
-// scopedID returns a named session's ID. In a run, the name belongs to the run, so each run's "reviewer" is a different
-// session.
+// scopedID returns a named session's ID. Each run's "reviewer" is a different session.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
 		return NamedID(sc.Tenant, namespace, name)
@@ -104,8 +100,8 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return NamedID(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsByName returns the IDs for a name in all namespaces, because feedback does not name the namespace. If the name is
-// an ID in hex form, the result includes this ID.
+// IDsByName returns the IDs for a name in all namespaces, because feedback does not name the namespace. A name that is
+// an ID in hex form also stands for this ID.
 func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -119,7 +115,7 @@ func IDsByName(tenant, name string) []ID {
 }
 
 // NormalizeName returns the stored form of a name: the trimmed name, or "h_" and a hash if the trimmed name exceeds
-// MaxName or does not fit into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
+// MaxName or does not fit into a header line. It leaves a stored form unchanged.
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && fitsHeaderLine(name) {

@@ -2,8 +2,8 @@ package session
 
 import "slices"
 
-// maxHidden is the maximum number of hidden turns per record. The oldest hidden turn is dropped first, when the record
-// no longer has that turn's data.
+// maxHidden is the maximum number of hidden turns per record. The oldest is dropped first; by then the record has no
+// data from this turn.
 const maxHidden = 4096
 
 // AddPendingTurn hides a turn's content from rows until the recorder has looked for an opt-out and calls SetOptedOut.
@@ -13,8 +13,8 @@ func (r *Record) AddPendingTurn(turn int) {
 	}
 }
 
-// SetOptedOut stores whether the turn opted out. A row contains no data from the text of an opted-out turn, even if a
-// later turn repeats the text. An opt-out is final.
+// SetOptedOut stores whether the turn opted out. Rows contain no data from an opted-out turn's text, even if a later
+// turn repeats the text. An opt-out is final.
 func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	r.OptOut.PendingTurns = slices.DeleteFunc(r.OptOut.PendingTurns, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -27,7 +27,7 @@ func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns, and all turns opted out. Then no session data is stored.
+// IsFullyOptedOut reports whether the session has turns, and all opted out. In this case, no session data is stored.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
@@ -44,8 +44,8 @@ func (r *Record) HasVisibleTurn() bool {
 
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the only stored data for a session with only opted-out turns: the numbers of turns and list items.
-// Other replicas read the opt-out from the mark.
+// OptOutMark is the only stored data for a session with only opted-out turns: the numbers of turns and list items. It
+// tells other replicas about the opt-out.
 type OptOutMark struct{ Turns, Items int }
 
 // OptOutMark returns the session's mark. ok is false if a turn did not opt out.
@@ -53,7 +53,8 @@ func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }
 
-// Hide makes the turns up to m.Turns opted-out turns. A mark with fewer list items is outdated and has no effect.
+// Hide marks the turns up to m.Turns as opted out. A mark with fewer list items than the record is outdated, and has no
+// effect.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

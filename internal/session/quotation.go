@@ -36,9 +36,9 @@ func (q *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// quotes reports whether one text in the request contains a question and an answer from the conversation x. If x has no
-// tools, or the request has tools, question and answer must also have equal speaker labels, as in a dialogue. In a
-// request for JSON without tools (from a judge or a classifier), a question or an answer is enough.
+// quotes reports whether a text in the request contains a question (the user's words) and an answer from the
+// conversation x. If x has no tools, or the request has tools, both must also have equal speaker labels, as in a
+// dialogue. In a request for JSON without tools, from a judge or a classifier, a question or an answer is enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
@@ -62,14 +62,12 @@ func (q *quotationSearch) quotes(x *fingerprint) bool {
 	return q.hasNoTools && x.hasTools && asked && answered
 }
 
-// match is a piece found in a text at an offset.
 type match struct {
 	piece textPiece
 	at    int
 }
 
-// earliestMatch returns the first of parts that has at least minBytes bytes and occurs in the text, with the first
-// position there.
+// earliestMatch returns the first of parts with at least minBytes bytes that occurs in the text, and the first offset.
 func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
@@ -93,13 +91,13 @@ func latestMatch(parts []textPiece, text string) (match, bool) {
 	return match{}, false
 }
 
-// areDisjoint reports whether two matches do not overlap. If an answer repeats the question, one text must not be taken
-// for both.
+// areDisjoint reports whether two matches do not overlap. If an answer repeats the question, the same text must not
+// count as both.
 func areDisjoint(a, b match) bool {
 	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }
 
-// endsText reports whether the answer ends the text, except for a few bytes without an instruction.
+// endsText reports whether at most a few words, too short for an instruction, follow the answer.
 func endsText(text string, b match) bool {
 	end := b.at + b.piece.bytesToEnd + b.piece.bytesToEnd/8 // escapes lengthen a quotation
 	if b.piece.bytesToEnd == 0 || len(text) > end+maxTailBytes {
@@ -108,8 +106,8 @@ func endsText(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
-// speakerLabel returns the punctuation at the end of the speaker's label before text[at], or "" without a label. Labels
-// are `user:`, `<input>`, `== Human ==`, `{"role": "user", "content": "`.
+// speakerLabel returns the punctuation at the end of the speaker's label before text[at], or "". Labels are `user:`,
+// `<input>`, `== Human ==`, `{"role": "user", "content": "`.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes holds texts from active conversations, to recognise side requests that quote a conversation. A framework asks
-// a model to judge or to summarise the conversation, in words that no list contains
-// (docs/decisions/0010-side-calls-of-frameworks.md). Quotes is bounded and safe for concurrent use.
+// Quotes holds texts from active conversations, to recognise side requests that quote a conversation. Frameworks word
+// such requests in ways that package detect does not know (docs/decisions/0010-side-calls-of-frameworks.md). Quotes is
+// bounded and safe for concurrent use.
 type Quotes struct {
 	mu      sync.Mutex
 	byScope recent[Scope, *scopeConversations]
@@ -36,8 +36,8 @@ func NewQuotes() *Quotes {
 	return &Quotes{byScope: newRecent[Scope, *scopeConversations](maxQuoteScopes)}
 }
 
-// AddTurn adds a session's turn: the new items in a known conversation, and all items in an unknown one (after a
-// restart, or at another replica).
+// AddTurn adds a session's turn: the new items in a known conversation, and all items in an unknown one, as after a
+// restart.
 func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,8 +94,8 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// QuotedSession returns the conversation that the request quotes. The conversation must have a different system prompt
-// and none of the request's tools. docs/decisions/0010-side-calls-of-frameworks.md lists the conditions.
+// QuotedSession returns the conversation that the request quotes. The conversation must have a different system prompt,
+// and none of the request's tools.
 func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id ID, ok bool) {
 	if req.Delta {
 		return id, false
@@ -114,7 +114,7 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id I
 	return id, false
 }
 
-// find returns a conversation's entry. A missing entry is created, and may replace the least recently used entry. The
+// find returns a conversation's entry. It creates a missing entry, which may replace the least recently used one. The
 // caller locks q.
 func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	sc = sc.withoutRun()
@@ -145,8 +145,8 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 
 const maxCallerBytes = 4 << 10
 
-// Caller returns the conversation that started the request's conversation, such as a sub-agent's: a tool call in the
-// caller's newest reply contains the request's first words. sure is false if several conversations made such a call.
+// Caller returns the conversation that started the request's conversation, a sub-agent's: a tool call in the caller's
+// newest reply contains the request's first words. sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

@@ -14,7 +14,7 @@ const (
 	maxHashedBytes   = 512 // hashed bytes at each end of the first words
 )
 
-// firstUserItem returns the item with the user's first words, if the request shows the beginning of the conversation.
+// firstUserItem returns the item with the user's first words, if the request contains the conversation's beginning.
 func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
 		return it, false
@@ -30,7 +30,7 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// OpeningHash returns a hash over the user's first words, or 0 if the request does not show these words.
+// OpeningHash returns a hash over the user's first words, or 0 if the request does not contain them.
 func OpeningHash(req *wire.Request) uint64 {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -42,7 +42,7 @@ func OpeningHash(req *wire.Request) uint64 {
 	return addText(h, w[max(0, len(w)-maxHashedBytes):]) + uint64(len(w))
 }
 
-// topic returns a hash over the user's first words and the run, to separate conversations with the same ids.
+// topic returns a hash over the user's first words and the run, which distinguishes conversations with the same ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
 	words := OpeningHash(req)
 	if sc.Run == "" {
@@ -51,7 +51,7 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
-// onlyText returns the text of a request without tools and with a single message besides system prompts, or "".
+// onlyText returns the text of a request without tools and with only one message in addition to system prompts, or "".
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {
@@ -65,8 +65,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns an item's key. If the item has tool results and no words from the user, the key is made from the call
-// ids. Otherwise, the key is the content hash.
+// itemKey returns an item's key: a hash over the call ids if the item has tool results and no words from the user, and
+// otherwise the content hash.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Record is the state of a session or a run. Lock the record before you access a field or call a method other than
-// MemberNow. Identity.ID and Identity.Tenant never change, and can be read without the lock.
+// Record is the state of a session or a run. Lock it before you access a field or call a method other than MemberNow.
+// Identity.ID and Identity.Tenant never change, and can be read without the lock.
 type Record struct {
 	sync.Mutex
 
@@ -18,7 +18,7 @@ type Record struct {
 	Unit       Unit
 	Thread     Thread
 	Agents     Agents
-	Assignment trial.Assignment // random decisions (coins) and chosen lessons (picks); empty if another record, Unit.ID, holds them
+	Assignment trial.Assignment // random decisions (coins) and chosen lessons (picks); empty if the record with the ID Unit.ID has them
 	Lessons    Lessons
 	Facts      Facts
 	OptOut     OptOut
@@ -27,7 +27,7 @@ type Record struct {
 }
 
 // Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect at each main
-// request, a request of the conversation itself and not a side request.
+// request, a request in the conversation and not a side request.
 type Identity struct {
 	ID      ID        `json:"-"`      // row key, not part of the document
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant can read or rate the session
@@ -43,40 +43,40 @@ type Identity struct {
 }
 
 // Unit identifies the record with the session's coins, the random decisions to inject or withhold a lesson. A unit is a
-// run, or a sub-agent's parent session. All sessions in a unit get the same lessons, because an agent with a lesson may
-// pass the advice on to the other agents.
+// run, or a sub-agent's parent session. All sessions in a unit get the same lessons, because an agent may pass the
+// advice on to the other agents.
 type Unit struct {
-	ID           string `json:"id,omitempty"`        // unit's hex ID; set by proxy before the record is added; empty: the session is its own unit
+	ID           string `json:"id,omitempty"`        // the unit's ID in hex, set by proxy before the record is added; empty if the session is its own unit
 	RunName      string `json:"run,omitempty"`       // set with ID
-	MemberNumber int    `json:"member_no,omitempty"` // from 1; set by AddMember; MemberKey finds the session by this number
-	Members      int    `json:"members,omitempty"`   // session count; set by AddMember, so that feedback reaches each session
+	MemberNumber int    `json:"member_no,omitempty"` // from 1; set by AddMember; MemberKey has this number
+	Members      int    `json:"members,omitempty"`   // number of sessions; set by AddMember, so that feedback reaches each session
 	IsRun        bool   `json:"is_run,omitempty"`    // set by NewRun: a run has no conversation of its own
 
-	Replica string `json:"-"` // this process in Thread.ReplicaCounts; set when the store keeps the record in memory
+	Replica string `json:"-"` // key for this process in Thread.ReplicaCounts; set when the store keeps the record in memory
 }
 
 // Thread is the conversation's state. Record.Begin and Record.SetLastTurn set the fields at a main request,
 // Record.AddReply at the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
-	ListHash    uint64   `json:"list_hash,omitempty"`    // newest main request's list; the same hash without a reply in between is a retry
+	ListHash    uint64   `json:"list_hash,omitempty"`    // the newest main request's list
 	Items       int      `json:"items,omitempty"`        // list length
-	ItemsBefore int      `json:"items_before,omitempty"` // Items at the previous turn; unchanged by a retry, so that a retry reaches the same decisions
+	ItemsBefore int      `json:"items_before,omitempty"` // Items at the previous turn; a retry does not change it, and so gets the same decisions
 	LastTurn    LastTurn `json:"last_turn,omitzero"`
-	Replied     bool     `json:"replied,omitempty"`     // the newest main request had a complete reply; the same list is then a new turn
-	FirstWords  uint64   `json:"first_words,omitempty"` // hash over the user's words at the first turn; separates conversations with a shared name
-	// Calls are the newest calls from replies, by id. Begin clears them if the request contains the history. A delta
-	// request (wire.Request.Delta) contains only outputs, so finding loops and errors needs Calls.
+	Replied     bool     `json:"replied,omitempty"`     // the newest main request had a complete reply, so the same list again is a new turn and not a retry
+	FirstWords  uint64   `json:"first_words,omitempty"` // hash over the user's words at the first turn; distinguishes conversations with a shared name
+	// Calls are the newest calls from replies, by id. They are needed to find loops and errors in a delta request
+	// (wire.Request.Delta), which contains only outputs. Begin clears them if the request contains the history.
 	Calls         map[string]wire.Call     `json:"calls,omitempty"`
 	CallOrder     []string                 `json:"call_order,omitempty"` // Calls ids, oldest first
 	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests in tool results; see AddWork
-	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between these sums
-	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns as the upstream reported; a lesson's cost is computed from these
-	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's parts of Totals and Used
+	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between sums
+	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns, as reported by the upstream; a lesson's cost is computed from these
+	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's part of Totals and Used
 }
 
-// Agents is what SideReason needs to tell a session's main requests from helper requests (for a title, for a summary,
-// from a sub-agent). Helper requests get no lessons. Record.Begin sets the fields.
+// Agents describes the agents that sent the session's main requests. SideReason compares them with a request, to
+// recognise side requests. Record.Begin sets the fields.
 type Agents struct {
 	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
 	SystemHash          uint64   `json:"system_hash,omitempty"` // for the current agent
@@ -87,85 +87,85 @@ type Agents struct {
 }
 
 // Lessons are a session's matches and the inserted text (blocks). Package inject sets them. Every turn inserts the same
-// blocks byte for byte, because a change would empty the provider's prompt cache and spoil the experiment.
+// blocks byte for byte, because a change would invalidate the provider's prompt cache and spoil the experiment.
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"` // slugs in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`
-	BlockBytes int       `json:"block_bytes,omitempty"` // bytes of inserted and withheld text; withheld text counts, so that no other lesson takes the room
-	Picks      int       `json:"picks_spent,omitempty"` // picks in this session, also withheld ones; a unit's member has at most 2 * inject.k picks
+	BlockBytes int       `json:"block_bytes,omitempty"` // bytes of inserted and withheld text; withheld text counts, so that no other lesson takes its place
+	Picks      int       `json:"picks_spent,omitempty"` // picks in this session, including withheld ones; at most 2 * inject.k in a unit's member
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
 // OptOut records which parts of the session must not be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content is stored; set at the start
-	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut; no row contains text from these turns
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut
 
-	ByRequest          bool  `json:"-"` // client or path opted out, not only the configuration; the store writes an OptOutMark for other replicas
-	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn; no row contains content from these turns
-	HasStorableSession bool  `json:"-"` // the store is allowed to keep at least one session in the run; otherwise the run gets no row
+	ByRequest          bool  `json:"-"` // the client or a path opted out, not only the configuration; the store writes an OptOutMark for other replicas
+	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn
+	HasStorableSession bool  `json:"-"` // the store may keep at least one of the run's sessions; otherwise the run gets no row
 }
 
 // Mailbox holds answers to the agent's /lesson commands. Package proxy adds them, and package inject inserts them into
 // the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // to insert into the next turn
-	Pending []string `json:"owed,omitempty"`    // requests with commands in the reply; another replica may be writing the answers, so the next turn waits briefly
+	Pending []string `json:"owed,omitempty"`    // requests with commands in the reply; another replica may be writing the answers, so the next turn waits for a moment
 	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
 // State holds independent flags of a session.
 type State struct {
-	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count it again
-	PassThrough    bool `json:"refused,omitempty"`  // the upstream accepted a request only without insertions; set by Injector.RecordRefusal; stops all insertions
-	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections cut out; set by Injector.RecordRefusedCuts; stops all deletions
-	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to a different session; set by proxy; the session gets lessons, but is in no report
-	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; the stored session's row replaces this one
-	// Answered means that an upstream answered a main request with success. A session with only failed requests is no
-	// evidence about a lesson. AddReply sets the flag.
+	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that it is not counted twice
+	PassThrough    bool `json:"refused,omitempty"`  // the upstream refused insertions, so there are no more; set by Injector.RecordRefusal
+	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections deleted, so there are no more deletions; set by Injector.RecordRefusedCuts
+	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to another session; set by proxy; the session gets lessons, but is in no report
+	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; a stored row for the session replaces this one
+	// Answered is true if an upstream answered a main request with success. Otherwise the session is no evidence about
+	// a lesson. AddReply sets the flag.
 	Answered bool `json:"answered,omitempty"`
 
-	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy; only the first one is logged
+	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs only the first such request
 
-	// LastPlaceholder maps kinds of redacted values to the highest placeholder number in stored exchanges. Numbering
-	// continues there after a restart and at another replica.
+	// LastPlaceholder maps kinds of redacted values to the highest placeholder number in stored exchanges, so that
+	// numbering continues there after a restart and at another replica.
 	LastPlaceholder map[string]int `json:"placeholders,omitempty"`
 
 	Dirty bool `json:"-"` // changed since last written to a row
 }
 
-// Block is inserted text. Every turn inserts the same text again while the request contains the anchor, the message or
-// result with the block.
+// Block is inserted text. Every turn inserts the same text again as long as the request contains the anchor, the
+// message or result into which the text was inserted.
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`
-	Turn           int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
+	Turn           int         `json:"turn"` // turn that inserted the text
 	Slugs          []string    `json:"slugs,omitempty"`
 	Loop           bool        `json:"loop,omitempty"`  // the text is a loop warning
-	KeptByProvider bool        `json:"once,omitempty"`  // inserted in a request without history; the provider stores the text, so a second insertion would repeat it
+	KeptByProvider bool        `json:"once,omitempty"`  // inserted into a request without history; the provider stores the text, so it must not be inserted again
 	AnchorRemoved  bool        `json:"gone,omitempty"`  // compaction removed the anchor
 	Superseded     bool        `json:"moved,omitempty"` // the anchor is gone, and a later block repeats the lessons
-	Supersedes     bool        `json:"again,omitempty"` // repeats the lessons from a block with a removed anchor
+	Supersedes     bool        `json:"again,omitempty"` // repeats the lessons of a block with a removed anchor
 }
 
-// LastTurn is the newest main request's new content, and hashes for the reply. A block is inserted only before content
-// that is new in the request.
+// LastTurn describes the newest main request's new content, and the reply. It shows which content is new in the next
+// request, because a block is inserted only before new content.
 type LastTurn struct {
 	FirstNew      int      `json:"from"`               // first new item
 	Items         []uint64 `json:"items,omitempty"`    // hashes of new items
 	AnsweredCalls []uint64 `json:"answered,omitempty"` // hashes of answered call ids
-	Reply         []uint64 `json:"reply,omitempty"`    // hashes that recognise the reply in a request; set by AddReply
+	Reply         []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised in a request; set by AddReply
 }
 
 // LoopState is the loop detector's memory. Package inject sets the fields.
 type LoopState struct {
-	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with an inserted or withheld warning; a call gets at most one
+	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, inserted or withheld; a call gets at most one
 	Count       int             `json:"count,omitempty"`  // loops found
 	DeltaState  []byte          `json:"delta,omitempty"`  // detector state for delta requests without the history
 }
 
-// Snapshot returns a copy of identity, unit, turns, tokens and assignment. The session is closed from this copy, while
-// requests may change the record.
+// Snapshot returns a copy of identity, unit, turns, tokens and assignment. The session is closed from the copy, because
+// requests may change the record at the same time.
 func (r *Record) Snapshot() *Record {
 	t := &r.Thread
 	return &Record{

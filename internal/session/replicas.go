@@ -8,8 +8,7 @@ import (
 )
 
 // WasServedElsewhere reports whether another replica has probably served some turns: the request does not continue this
-// record's list (as after compaction), or has several answers after that list, or has one answer although this replica
-// has seen no reply.
+// record's list, or has several answers after the list, or has one answer although this replica has seen no reply.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false
@@ -41,8 +40,8 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 }
 
 // Adopt replaces the record by n, another replica's newer record. Fields for this process only, such as
-// OptOut.PendingTurns and State.Dirty, stay. Adopt does not write the ID and the tenant, because other goroutines read
-// them without the lock.
+// OptOut.PendingTurns and State.Dirty, stay. The ID and the tenant are not written, because other goroutines read them
+// without the lock.
 func (r *Record) Adopt(n *Record) {
 	if r.IsShared() || n.IsShared() {
 		r.mergePicks(n)
@@ -89,8 +88,8 @@ func (r *Record) mergePicks(n *Record) {
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// startedBefore reports whether r began before n. The earlier record decides whether the unit (the run or session) gets
-// no lessons at all (control), and the expected reward.
+// startedBefore reports whether r began before n. The earlier record decides about the expected reward, and whether the
+// unit (the run or session) gets no lessons at all (control).
 func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)
@@ -98,7 +97,7 @@ func (r *Record) startedBefore(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// MergeUnit merges a unit's record with another replica's record, and keeps the new turns from both.
+// MergeUnit merges a unit's record with another replica's, and keeps the new turns from both.
 func (r *Record) MergeUnit(n *Record) {
 	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state
@@ -124,8 +123,8 @@ func (r *Record) MergeUnit(n *Record) {
 	r.State.Closed, r.OptOut.HasStorableSession = r.State.Closed || n.State.Closed, true
 }
 
-// MergeRows returns the row that a store writes in place of old, if a replica writes row without having read old. Both
-// rows belong to the same unit.
+// MergeRows returns the row that replaces old if a replica writes row without having read old. Both rows belong to the
+// same unit.
 func MergeRows(old, row Row) (Row, error) {
 	stored, err := Decode(old.ID, old.Data)
 	if err != nil {

@@ -12,7 +12,7 @@ type Resolved struct {
 	Name          string // from the client, else from precept
 	Method        Method
 	New           bool      // this request begins the session
-	SharedName    bool      // several conversations may share the name; see Record.SharesItemsWith
+	SharedName    bool      // several conversations may have the name; see Record.SharesItemsWith
 	Echoes        []EchoKey // new keys, to be stored for other replicas
 	EqualSessions []ID      // sessions with equal histories that fit the request, including the chosen one
 
@@ -21,7 +21,7 @@ type Resolved struct {
 	req               *wire.Request
 	list              listDigest
 	topic             topic
-	byRepeatedContent bool          // the session was found by content that repeats in every run
+	byRepeatedContent bool          // the session was found by content that every run of the agent has
 	transcript        transcriptKey // set for a request with a single growing message
 	prefill           string        // beginning of the answer, from the client
 }
@@ -39,8 +39,8 @@ type topic struct {
 	known bool
 }
 
-// key returns the echo key for k. A random id has one key per tenant. For repeating content, the key depends on the
-// credential and on the conversation's topic.
+// key returns the echo key for k. A random id has one key per tenant. Other content has a key per credential and
+// conversation topic.
 func (r *Resolved) key(k string) EchoKey {
 	if !mayRepeat(k) {
 		return TenantEchoKey(r.scope.Tenant, k)
@@ -48,8 +48,8 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detailKey returns the key for a detail: repeating content in a conversation, for all clients in the tenant. A detail
-// never finds a session. Details only decide between sessions that share another key.
+// detailKey returns the key for a detail, repeating content that only decides between sessions found by another key.
+// The key is the same for all clients in the tenant.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }
@@ -61,8 +61,8 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release drops the request, so that the caller can reuse the body. RecordReply needs the topic, so Release computes
-// the topic first.
+// Release drops the request, so that the caller can reuse the body. It first computes the topic, which RecordReply
+// needs.
 func (r *Resolved) Release() {
 	r.topicHash()
 	r.req = nil

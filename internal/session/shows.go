@@ -7,7 +7,7 @@ import (
 )
 
 // SharesItemsWith reports whether the request contains an item that was new in the last turn, or has the last turn's
-// list. SharesItemsWith returns true if nothing can be compared: no turn, no item, or a delta request.
+// list. The result is also true if nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -20,14 +20,14 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	return false
 }
 
-// RepeatsAnsweredList reports whether the request repeats the newest list after the list was answered. Under a shared
-// name, such a request begins a different conversation, except in an API conversation object.
+// RepeatsAnsweredList reports whether the request repeats the newest list after a complete reply. Under a shared name,
+// such a request begins a different conversation, except in an API conversation object.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with different tools contains a part of the conversation. Requests from
-// an agent that extracts memories contain such a part, and requests from a sub-agent do not.
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. This
+// distinguishes an agent that extracts memories from a sub-agent.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true
@@ -43,9 +43,9 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt that one of
-// the conversation's agents uses. The agent resends the messages without the blocks that precept inserted before, so
-// the caller must insert the blocks again.
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of one of
+// the conversation's agents. If so, the caller must insert the earlier blocks again, because the agent resends the
+// messages without them.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
@@ -61,8 +61,7 @@ func (r *Record) continues(req *wire.Request) bool {
 }
 
 // answersCall reports whether a new item answers a call in the newest reply. Such a request continues the session even
-// with different tools. Another agent that reads the conversation, for example to store memories, answers only the
-// calls that it made itself.
+// with different tools, because another agent answers only its own calls.
 func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -8,17 +8,17 @@ import (
 	"precept/internal/wire"
 )
 
-// SideDetector holds functions from package detect, which knows agents and how they word side requests.
+// SideDetector holds functions from package detect, which knows how agents word side requests.
 type SideDetector struct {
-	// SideKind returns the kind of housekeeping that the request asks for, "" for an ordinary request.
+	// SideKind returns the kind of housekeeping that the request asks for, or "" for an ordinary request.
 	SideKind func(req *wire.Request) string
-	// WorksWithTools reports whether agents with this User-Agent product work with tools. Without tools, requests from
-	// such agents are side requests, even the first request.
+	// WorksWithTools reports whether agents with this User-Agent product always send tools. Their requests without
+	// tools are side requests.
 	WorksWithTools func(product string) bool
 }
 
-// SideReason reports whether and why the request is a side request. Side requests are forwarded unchanged and stay out
-// of the experiment.
+// SideReason reports whether and why the request is a side request. Side requests are forwarded unchanged, and are not
+// in the experiment.
 func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason label.Reason, side bool) {
 	if req.NoGeneration {
 		return label.SideWarmUp, true
@@ -50,8 +50,8 @@ func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason 
 }
 
 // isSameAgent reports whether the conversation's agent sends the request with changed tools: under the same system
-// prompt, or after a tool server that started late has added tools. Sub-agents, and agents that extract memories from a
-// conversation, have a different system prompt.
+// prompt, or with tools added by a tool server that started late. A sub-agent or an agent that extracts memories has a
+// different system prompt.
 func (r *Record) isSameAgent(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
@@ -73,9 +73,8 @@ func (r *Record) addAgent(req *wire.Request) {
 	}
 }
 
-// addTools stores the tools of the first agent, or of a different agent that continues the conversation. A longer list
-// from the same agent is also stored. A shorter list is not stored, because the agent is expected to send the longer
-// list again.
+// addTools stores the tools of the first agent, or of a different agent that continues the conversation. From the same
+// agent, it stores only a longer list, because the agent is expected to send the longer list again.
 func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {

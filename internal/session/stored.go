@@ -11,10 +11,9 @@ import (
 	"precept/internal/sample"
 )
 
-// Every store uses the types and errors in this file. store/storetest checks the stores.
+// Every store uses the types and errors in this file.
 
-// Errors from a store. A backend wraps one of these errors if the reason applies, because callers treat each error
-// differently.
+// Errors from a store. A backend wraps the one that applies, because callers treat each error differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")
@@ -28,15 +27,15 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds for a session's feedback, in entries (limits.feedback) and bytes. The bounds limit what a reward
-// costs, because the reward is computed from all feedback.
+// Default bounds for a session's feedback, in entries (limits.feedback) and bytes. They limit the cost of a reward,
+// which is computed from all feedback.
 const (
 	MaxFeedback      = 2000
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the error from a call with feedback entries beyond the session's limit. The value is the number of
-// these entries. The call's other entries are stored.
+// FeedbackFull is the number of a call's feedback entries that were beyond the session's limit. The other entries were
+// stored.
 type FeedbackFull int
 
 func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
@@ -48,12 +47,12 @@ type Row struct {
 	Started        time.Time
 	Seen           time.Time
 	Closed         bool
-	StartedOffline bool // copied from Record.State.StartedOffline; the stored session's row replaces this row
-	IsUnit         bool // other sessions use the record's random decisions and lessons; concurrent writes merge with MergeRows
+	StartedOffline bool // see State.StartedOffline
+	IsUnit         bool // other sessions use the record's random decisions and lessons; MergeRows merges concurrent writes
 	Data           []byte
 
-	Exchanges int  // stored exchanges in a due session, one old enough to close; 0 if unknown
-	Unrated   bool // a due session has no feedback, and FeedbackState 0; false if the store does not know
+	Exchanges int  // number of stored exchanges, set for a due session (old enough to close); 0 if unknown
+	Unrated   bool // set for a due session: there is no feedback, and FeedbackState is 0; false if unknown
 }
 
 // Echo records that an echo key occurred in a session.
@@ -64,9 +63,9 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch holds values that a store writes together. A row replaces an older row, but a set Closed flag stays. A repeated
-// echo, exchange or sample changes nothing. For the sessions in ReplacedSamples, the store deletes all samples that are
-// not in Samples.
+// Batch holds values that a store writes together. A row replaces an older row, but Closed stays true. A repeated echo,
+// exchange or sample changes nothing. For the sessions in ReplacedSamples, the store deletes all samples that are not
+// in Samples.
 type Batch struct {
 	Rows            []Row
 	Echoes          []Echo
@@ -81,7 +80,7 @@ type Ref struct {
 	ID     ID
 }
 
-// StoredSample is an MPLP sample with tenant, agent and session.
+// StoredSample is a learning sample with tenant, agent and session.
 type StoredSample struct {
 	Tenant string
 	Agent  string
@@ -89,18 +88,18 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// SettledState is a session's reward as included in the counters, with a version.
+// SettledState is the reward with which the counters include a session, and a version.
 type SettledState struct {
 	Version           int64 // 0 means not closed yet
 	Rewarded          bool
 	Reward            float64 // valid if Rewarded
 	Tier              int     // rank of the reward's source: 1 a person, 2 a verifier, 3 the traffic
-	AssignmentAtClose []byte  // assignment when the session closed; every correction starts from it
+	AssignmentAtClose []byte  // assignment when the session closed; each later correction starts from it
 }
 
 // Settlement adds a closed session to the counters in one atomic step. If the session's SettledState still has version
-// From, the store adds the deltas to the tenant's counters, and To becomes the SettledState with version From+1. If
-// feedback arrived after the version FeedbackState, the session stays unsettled.
+// From, the store adds the deltas to the tenant's counters, and stores To with version From+1. If feedback arrived
+// after FeedbackState, a version of the feedback, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -110,8 +109,8 @@ type Settlement struct {
 	FeedbackState int64
 }
 
-// DeadLetter marks a session or an exchange after a panic. The store lists a marked session as neither due nor
-// unsettled until Readmit.
+// DeadLetter marks a session or an exchange whose processing panicked. Until Readmit, the store lists a marked session
+// neither as due nor as unsettled.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
@@ -122,21 +121,21 @@ type DeadLetter struct {
 	Tries    int       `json:"-"` // how often the session or exchange was marked
 }
 
-// UnsettledSession names a closed session with later feedback or exchanges.
+// UnsettledSession names a closed session with feedback or exchanges that the counters do not include.
 type UnsettledSession struct {
 	Tenant string
 	ID     ID
 }
 
-// Position says how recent a tenant's numbers in the store are, for replicas that share the store.
+// Position is a version of a tenant's numbers in the store, by which replicas notice changes.
 type Position struct {
 	Counters           string // changes whenever the tenant's counters change
-	ProvisionalRewards string // newest provisional reward's position
+	ProvisionalRewards string // position of the newest provisional reward
 }
 
-// Erasure announces deleted sessions to other replicas.
+// Erasure tells other replicas about deleted sessions.
 type Erasure struct {
-	Position string // announcement's position
+	Position string // position in the list of erasures
 	Tenant   string
 	IDs      []ID // empty: all the tenant's sessions
 	At       time.Time
@@ -153,7 +152,8 @@ type ListRange struct {
 	OldestFirst  bool // sessions only
 }
 
-// Page is a part of a list. A store reads a bounded number of entries for a page, so more may follow an empty page.
+// Page is a part of a list. A store reads a bounded number of entries for a page, so a page can be empty although more
+// entries follow.
 type Page[T any] struct {
 	List []T
 	Next string // next page's position; "" at the end
@@ -172,7 +172,7 @@ type Documents struct {
 	Samples   [][]byte // JSON
 }
 
-// Documents encodes a batch. The error is ErrInvalid and names the first value that no store accepts.
+// Documents encodes a batch. The error is ErrInvalid, and names the first value that no store accepts.
 func (b *Batch) Documents() (d Documents, err error) {
 	for i := range b.Exchanges {
 		e := &b.Exchanges[i]

@@ -8,8 +8,8 @@ import (
 )
 
 // An agent with a long history asks for a summary in a side request, and begins a new list with the summary as the
-// user's words. If the new list has no old call or answer, only lines in the summary identify the session. All lengths
-// are in bytes.
+// user's words. If the list has no old call or answer, only lines in the summary identify the session. Lengths are in
+// bytes.
 const (
 	minSummaryLine        = 48 // two successive lines of this length identify a session
 	minLoneSummaryLine    = 80 // one line of this length identifies a session
@@ -18,8 +18,8 @@ const (
 	summaryBytes          = 64 << 10
 )
 
-// summaryKeys returns keys for a text's first long lines: a key for each line of minLoneSummaryLine bytes or more, and
-// for each two successive lines of minSummaryLine bytes or more. A single shorter line has no key, because it may be a
+// summaryKeys returns keys for a text's first long lines: for each line of at least minLoneSummaryLine bytes, and for
+// each two successive lines of at least minSummaryLine bytes. A single shorter line has no key, because it may be a
 // heading in all of an agent's summaries.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
@@ -52,8 +52,8 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	return keys
 }
 
-// openingSummaryKeys returns summary keys for the user's first words. If these words were the reply to a side request,
-// the index has the keys.
+// openingSummaryKeys returns summary keys for the user's first words. The index has them if the words were the reply to
+// a side request.
 func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := firstUserItem(req)
 	if !ok {

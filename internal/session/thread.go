@@ -14,7 +14,7 @@ import (
 //   - the request names the previous reply,
 //   - the request sends back a session's ids and texts (echoes),
 //   - the request has a name that several conversations may share,
-//   - the agent has shortened the history, and the first user words are a session's first words,
+//   - the agent has shortened the history, and the user's first words are a session's first words,
 //   - the request has a single message with the whole history, which continues a known message,
 //   - the request repeats a first request that failed.
 //
@@ -51,8 +51,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// assignBySharedName assigns the request to the session with the shared name if the name is new, or if the request
-// continues the session's newest request. Otherwise, two conversations use the name.
+// assignBySharedName assigns the request to the session with the shared name, unless the session exists and the request
+// does not continue it. In that case, two conversations use the name.
 func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
@@ -76,7 +76,7 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 }
 
 // openSession starts a session. If an identical first request failed within retryWindow, the request is a retry, and
-// openSession assigns the request to the same session.
+// gets the same session.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,9 +103,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// ResolveSubagent returns the session for a sub-agent that sends the parent session's name. A known session with the
-// request's echoes (ids and texts that an agent sends back) is continued. Otherwise, a first request starts a new
-// session, and any other request is a side request in the parent session (ok is false).
+// ResolveSubagent returns the session for a sub-agent that sends the parent session's name: a known session with the
+// request's echoes or, for a first request, a new session. If ok is false, the request is a side request in the parent
+// session.
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Namespace, c.Method = "", "", ""
@@ -126,9 +126,8 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 }
 
 // FindLostSession returns the stored session for a conversation that continued in r, a new session, because the store
-// did not answer in time. FindLostSession compares random ids only, because another conversation might have the same
-// texts and counted ids (such as call_1). The newest items are from r, so FindLostSession reads more items than
-// Resolve.
+// did not answer in time. It compares only random ids, because another conversation might have the same texts and
+// counted ids (such as "call_1"). The newest items are from r, so it reads more items than Resolve.
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, receivedAt: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
@@ -156,7 +155,7 @@ func hasCutNotice(req *wire.Request) bool {
 }
 
 // findCutHistory assigns a request with a shortened history to the session with the same first words. If several
-// sessions have these words, exactly one must have a failed newest request, and the request continues that session.
+// sessions have these words, only one with a failed newest request counts, and there must be exactly one.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !hasCutNotice(req) {
 		return false
@@ -183,8 +182,8 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 	return true
 }
 
-// findGrownTranscript assigns a request with a single message to the conversation that the message continues, and
-// records the new text. If several conversations fit, r.EqualSessions lists them.
+// findGrownTranscript assigns a request with a single message to the conversation that the message continues. If
+// several conversations fit, r.EqualSessions lists them.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Threader finds a request's session. A Threader is bounded, safe for concurrent use, and does no I/O.
+// Threader finds a request's session. It is bounded, safe for concurrent use, and does no I/O.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
@@ -27,7 +27,7 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	}
 }
 
-// RecordEnd records that a request has ended, with or without a complete reply. Call RecordEnd once for every Resolve.
+// RecordEnd records that a request has ended, with or without a complete reply. Call it once for each Resolve.
 func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	}
 }
 
-// RecordRefusal records that the upstream refused the request's credential. An agent then refreshes its token, so the
+// RecordRefusal records that the upstream refused the request's credential. The agent will refresh the token, so the
 // same first request with a new credential is a retry. Call RecordRefusal before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
@@ -62,7 +62,7 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// assign assigns the request to a known session. Resolve's caller sets the name from the record.
+// assign assigns the request to a known session. Resolve's caller reads the name from the record.
 func (t *Threader) assign(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.continueConversation(r)
@@ -89,6 +89,6 @@ func (t *Threader) hasFailed(id ID) bool {
 	return h != nil && h.replyContinued && h.inFlight == 0
 }
 
-// Lookup asks the store which sessions have the keys, newest session first. Resolve calls Lookup at most once, without
-// holding a lock, and only with keys missing in the Threader's index. Lookup may be nil.
+// Lookup asks the store which sessions have the keys, newest session first. Resolve calls it without a lock, with keys
+// that the Threader's index lacks. Lookup may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID

@@ -7,12 +7,12 @@ import (
 	"precept/internal/wire"
 )
 
-// trail holds a request and yields keys in look-up order: the previous reply's id, the echoes (ids and texts that the
-// agent sends back) from the newest on, a summary that begins the list, and the newest answer.
+// trail yields a request's keys in look-up order: the previous reply's id, the echoes (ids and texts that the agent
+// sends back) from the newest on, a summary that begins the list, and the newest answer.
 type trail struct {
 	resolved  *Resolved // request's session so far
 	claim     Claim
-	excluded  ID  // session to ignore, although it has the request's keys
+	excluded  ID  // session to ignore even if it has the request's keys
 	maxEchoes int // 0 means maxTrail
 }
 
@@ -21,7 +21,7 @@ type trailKey struct {
 	key    EchoKey
 	method Method // Resolved.Method if the key finds a session
 	weak   bool   // every run of the agent may have the key
-	unique bool   // the key is used only if one session fits best; see candidates
+	unique bool   // the key counts only if one session fits best; see candidates
 }
 
 // keys yields the keys in look-up order. The first key nearly always finds the session, so the other keys are rarely
@@ -31,7 +31,7 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Namespace != NamespaceConversation { // of all echoes, only a reply id is better evidence than the name of a conversation object
+	if t.claim.Namespace != NamespaceConversation { // a conversation object's name is better evidence
 		yielded, limit := 0, cmp.Or(t.maxEchoes, maxTrail)
 		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < limit; i-- {
 			echoes := t.resolved.req.EchoKeys(i)
@@ -68,11 +68,10 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-// longAnswer is the minimum length for a text, or for a call's arguments, to identify a conversation.
-const longAnswer = 64
+const longAnswer = 64 // bytes in a text or in a call's arguments that identify a conversation
 
-// newestAnswerKeys returns keys for the newest answer. They do not depend on the conversation's beginning, because a
-// program may rewrite the first message every turn.
+// newestAnswerKeys returns keys for the newest answer. They do not depend on the first message, which a program may
+// rewrite every turn.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
@@ -89,7 +88,7 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 	return nil
 }
 
-// answerKeys returns keys for an answer's text, or for the calls' arguments. Short texts and arguments have no key.
+// answerKeys returns keys for an answer's text, or for the calls' arguments, unless they are short.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -103,9 +102,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys for calls, results and the user's words, newest first. These keys distinguish runs with the same
-// counted ids (such as call_1). New content has no key, because no session has this content yet. An agent may reword
-// the history, so details are compared only if several sessions fit the request.
+// details returns the detail keys for calls, results and the user's words, newest first. They distinguish conversations
+// with the same counted ids (such as "call_1"). New content has no key, because no session has it yet. An agent may
+// reword the history, so details are compared only if several sessions fit the request.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)

@@ -11,10 +11,10 @@ import (
 )
 
 // Some agents send the task and the whole history in one message: an agent on a completions API, or a chat with a
-// formatting template. The next text then equals the previous text with an insertion near the end. The insertion
-// contains the first line of the answer.
+// formatting template. The next request's text is the previous text with an insertion near the end, which contains the
+// first line of the answer.
 
-// transcript is the newest state of a conversation with a single growing message.
+// transcript is the newest state of a conversation in a single growing message.
 type transcript struct {
 	id              ID
 	size            int // newest text's length in bytes
@@ -34,7 +34,7 @@ type insertionPoint struct {
 }
 
 const (
-	maxTranscriptKeys    = 1024 // key limit; texts with the same first line share a key
+	maxTranscriptKeys    = 1024 // texts with the same first line have the same key
 	maxTranscriptsPerKey = 64
 	maxInsertionPoints   = 4
 	transcriptHead       = 128     // bytes of the first line in the key
@@ -67,7 +67,7 @@ func findInsertionPoints(text string) (points [maxInsertionPoints]insertionPoint
 	return points
 }
 
-// candidates returns the conversations with the highest score for the text. The text becomes the first conversation's
+// candidates returns the conversations with the highest matchScore for the text, which becomes the first conversation's
 // newest text.
 func (t *transcripts) candidates(r *Resolved, text string) (ids []ID) {
 	t.mu.Lock()
@@ -83,16 +83,16 @@ func (t *transcripts) candidates(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// bestMatches returns the conversations with the highest score for the text. Without a match, bestMatches returns the
-// conversation with the same newest list, if any: the request is then a retry.
+// bestMatches returns the conversations with the highest matchScore for the text. If there are none, it returns a
+// conversation with the same newest list, which the request repeats.
 func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
-	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
+	highest, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
 	for _, x := range slices.Backward(t.known.values[r.transcript]) {
-		switch n := x.matchScore(&p); {
-		case n > bestRate:
-			best, bestRate = append(best[:0], x), n
-		case n == bestRate && n > 0:
+		switch score := x.matchScore(&p); {
+		case score > highest:
+			best, highest = append(best[:0], x), score
+		case score == highest && score > 0:
 			best = append(best, x)
 		case x.extended && x.unanswered && x.listHash == r.list.hash:
 			repeated = append(repeated[:0], x)
@@ -104,8 +104,8 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// matchScore rates the text as the conversation's next text, first by the common prefix, and then by answer lines in
-// the insertion. 0 means that the text does not continue the conversation.
+// matchScore rates the text as the conversation's next text, by the length of the common prefix, and then by the number
+// of answer lines in the insertion. The score is 0 if the text does not continue the conversation.
 func (t *transcript) matchScore(p *prefixes) int {
 	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0
@@ -129,11 +129,10 @@ func (t *transcript) matchScore(p *prefixes) int {
 	return 0
 }
 
-// prefixes caches prefix hashes for a text, because many conversations may be compared with the text. remainingBytes
-// limits how many bytes are read.
+// prefixes caches prefix hashes for a text, because many conversations may be compared with the text.
 type prefixes struct {
 	text           string
-	remainingBytes int
+	remainingBytes int            // may still be read
 	sums           map[int]uint64 // by prefix length
 }
 
@@ -163,13 +162,13 @@ func (t *transcripts) add(r *Resolved, req *wire.Request) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	alike := t.known.values[r.transcript]
-	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
-		return // a repeated text
+	sameKey := t.known.values[r.transcript]
+	if slices.ContainsFunc(sameKey, func(x *transcript) bool { return x.id == r.ID }) {
+		return // the text was added before
 	}
 	x := &transcript{id: r.ID}
 	x.setText(text, r.list.hash)
-	t.known.put(r.transcript, appendNewest(alike, x, maxTranscriptsPerKey))
+	t.known.put(r.transcript, appendNewest(sameKey, x, maxTranscriptsPerKey))
 }
 
 func (t *transcripts) addAnswer(r *Resolved, answer string) {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind says how a main request (a request in the conversation, not a side request) relates to the previous turns.
+// TurnKind is how a main request (a request in the conversation, not a side request) relates to the previous turns.
 type TurnKind uint8
 
 // Kinds of main requests.
@@ -20,7 +20,7 @@ const (
 	Repeat                  // the same list again, after a complete reply; a turn without new content
 )
 
-// Begin adds a main request to the record, and returns the request's kind. A retry does not change the turn count.
+// Begin adds a main request to the record, and returns the kind. A retry does not change the turn count.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back
 		now = r.Identity.Seen.Add(time.Microsecond)
@@ -55,13 +55,13 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// appendsToConversation reports whether the API appends the list to the conversation object. In this case, a list equal
-// to the last answered list is new content, such as a second "continue".
+// appendsToConversation reports whether the API appends the list to the conversation object. If so, a list equal to the
+// last answered list is new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
-// KeepsIndices reports whether req has the previous turn's items at the old indices: the previous reply follows them,
-// or the previous turn's new items have the old indices. The result is also true for a list that still has a single
-// message. Call KeepsIndices after Begin and before SetLastTurn.
+// KeepsIndices reports whether req has the previous turn's items at the old indices. This is the case if the previous
+// reply follows them, if the previous turn's new items have the old indices, or if the list still has a single message.
+// Call KeepsIndices after Begin and before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -93,8 +93,7 @@ const (
 	maxCallBytes = 12 << 10 // bytes for all calls
 )
 
-// AddReply adds the reply to a main request. The record keeps the reply's calls for delta requests, which contain only
-// the outputs.
+// AddReply adds the reply to a main request, with the calls (see Thread.Calls).
 func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -146,8 +145,8 @@ func (r *Record) dropOldCalls() {
 	}
 }
 
-// IsNewItem reports whether the session sends item i for the first time, as far as the record knows. A new item has an
-// index of at least req.FirstNew, and was not new in the previous request. Call IsNewItem before SetLastTurn.
+// IsNewItem reports whether item i is sent for the first time, as far as the record knows: the index is at least
+// req.FirstNew, and the item was not new in the previous request. Call IsNewItem before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
@@ -167,13 +166,12 @@ func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 		return false
 	}
 	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.FirstNew+len(r.Thread.LastTurn.Items) {
-		return true // a reply came in between; a server that counts call ids may repeat one
+		return true // there was a reply in between; a server that counts call ids may repeat an id
 	}
-	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // a full list may lack the call
+	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // a full list may have dropped the call
 }
 
-// maxNewItems bounds LastTurn.Items, because a first request may contain a long history.
-const maxNewItems = 64
+const maxNewItems = 64 // bound for LastTurn.Items; a first request may contain a long history
 
 // SetLastTurn stores the request's new part as LastTurn.
 func (r *Record) SetLastTurn(req *wire.Request) {

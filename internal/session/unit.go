@@ -10,8 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the Method in a run's record. A run is not a conversation.
-const ByRun Method = "run"
+const ByRun Method = "run" // in a run's record, which is not a conversation
 
 // NewRun returns a run's record. All sessions in the run use this record's coins (random decisions) and picks (chosen
 // lessons).
@@ -24,8 +23,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the run or parent session with the coins for this session. ok is false if the session has
-// its own coins.
+// UnitID returns the ID of the run or parent session with this session's coins. ok is false if the session has its own
+// coins.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -36,16 +35,16 @@ func (r *Record) UnitID() (ID, bool) {
 // IsShared reports whether other sessions use the coins and picks.
 func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes rec's session a member of the unit r, a run or a parent session. The caller locks r. rec must be new:
-// no other goroutine has rec.
+// AddMember makes rec's session a member of the unit r, a run or a parent session. The caller locks r. No other
+// goroutine may have rec yet.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
 	rec.Unit.MemberNumber = r.Unit.Members
 }
 
-// CountTurn records a member's turn at now and, for a run, adds the turn to Thread.Turns. A parent session counts only
-// its own turns.
+// CountTurn records a member's turn at now. A run adds the turn to Thread.Turns; a parent session counts only its own
+// turns.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now
@@ -70,7 +69,7 @@ func (r *Record) countUsage(u wire.Usage) {
 // AddTotals adds the sums from a turn in the session or a member.
 func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: seen}) }
 
-// RecordActivity records a request or reply at now, in the session or a member.
+// RecordActivity records that the session or a member had a request or reply at now.
 func (r *Record) RecordActivity(now time.Time) {
 	r.Thread.Totals.At, r.State.Dirty = max(r.Thread.Totals.At, now.UnixMilli()), true
 }
@@ -80,11 +79,10 @@ func MemberKey(tenant string, unit ID, number int) EchoKey {
 	return TenantEchoKey(tenant, fmt.Sprintf("m:%s/%d", unit, number))
 }
 
-// RunEchoKey returns the echo key under which early feedback waits for a run.
+// RunEchoKey returns the echo key under which feedback waits for a run that is not stored yet.
 func RunEchoKey(tenant, name string) EchoKey { return TenantEchoKey(tenant, "u:"+NormalizeName(name)) }
 
-// memberStep is the maximum number of members per FindEcho call.
-const memberStep = 256
+const memberStep = 256 // maximum number of members per FindEcho call
 
 // Member identifies a session, the unit and the unit's members, for feedback.
 type Member struct {
@@ -92,7 +90,7 @@ type Member struct {
 	Unit         ID // zero without a unit
 	UnitName     string
 	MemberNumber int
-	Members      int // number of sessions in the unit, if this record is the unit's
+	Members      int // number of sessions in the unit, in the unit's own record
 	Name         string
 	Run          string // run name, in the run's own row
 	Answered     bool   // an upstream answered a main request with success

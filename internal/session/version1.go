@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// Up to November 2026 (version 1), a record was a flat JSON object with short keys. The tables in this file map these
-// keys to document's keys.
+// Up to November 2026 (version 1), a record was a flat JSON object with short keys. The tables in this file map the
+// keys to those in document.
 
 // version1Parts returns maps from version 1 keys to current keys, by document part. An empty current key means that
 // the value is the whole part.
@@ -32,7 +32,8 @@ func version1Parts() map[string]map[string]string {
 	}
 }
 
-// version1InnerKeys returns maps for the keys inside some version 1 values, which are objects or lists of objects.
+// version1InnerKeys returns maps from version 1 keys to current keys, by the version 1 key of the surrounding object or
+// list of objects.
 func version1InnerKeys() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
@@ -76,7 +77,7 @@ func decodeVersion1(data []byte) (d document, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// renameKeys renames the keys in an object, or in each object in a list. Other keys are left out.
+// renameKeys renames the keys in an object, or in each object in a list. It drops other keys.
 func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 
 const maxWork = 64
 
-// MaxEchoSessions is the number of newest sessions that a store keeps for an echo key. Feedback on a commit, a branch
-// or a pull request reaches at most these sessions.
+// MaxEchoSessions is the number of sessions that a store keeps for an echo key, the newest ones. Feedback on a commit,
+// a branch or a pull request reaches at most these sessions.
 const MaxEchoSessions = 20
 
 // Work is a commit, a branch or a pull request in a tool result. Branch and repository names are stored as hashes,
@@ -25,7 +25,7 @@ type Work struct {
 func newWork(tenant string, turn int, ref work.Ref) Work {
 	w := Work{Turn: turn, Key: TenantEchoKey(tenant, ref.Key())}
 	if ref.Kind == work.Commit {
-		w.Commit = strings.Clone(ref.Name) // the name may be a part of a whole tool result
+		w.Commit = strings.Clone(ref.Name) // the name may be a slice of a whole tool result
 	}
 	if ref.Repository != "" {
 		w.Repository = TenantEchoKey(tenant, "w:r:"+ref.Repository)
@@ -51,7 +51,7 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 }
 
 // MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are a commit's
-// matching hashes, full or short. A branch in an unknown repository matches, unless the session has the branch only in
+// matching hashes, full or short. A branch stored without a repository matches, unless the session has worked only in
 // other repositories.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := newWork(r.Identity.Tenant, 0, ref)
