@@ -74,7 +74,7 @@ func (s *sandboxedAgent) crowdSessions(t *testing.T) (names []string, seen inser
 	owner, first := map[string]string{}, map[string]int{} // session by mark in the first answer; first requests by session
 	for _, r := range s.mainRequests() {
 		name := s.tap.agentRequest(&r).session
-		markStart := strings.Index(r.Raw, "step_0_") // the mark is in the call id of the first answer
+		markStart := strings.Index(r.Raw, "step_0_") // the ids in the first answer contain the mark
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.sendsDeltas || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
