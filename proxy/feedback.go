@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// maxFeedbackBytes is the maximum body size for POST /v1/feedback; a body may have many entries.
+// maxFeedbackBytes is the maximum body size for POST /v1/feedback.
 const maxFeedbackBytes = 8 << 20
 
 // entryAnswer is the answer to one feedback entry.

@@ -177,7 +177,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 	return marks
 }
 
-// deliveries finds repeated deliveries that rated sessions.
+// deliveries finds repeats of deliveries that rated sessions.
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool

@@ -47,7 +47,7 @@ type idleConn struct {
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each may need an upstream connection
+		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each client may need an upstream connection
 	}
 	return newLimitListener(l, now, maxConns, minIdleTime)
 }
@@ -104,8 +104,8 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull wraps next: while at most an eighth of the slots is free, each response has the header Connection:
-// close. The client then opens a new connection and loses no request.
+// CloseWhenFull wraps next. While at most an eighth of the slots is free, each response has the header Connection:
+// close, with which the client loses no request.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {

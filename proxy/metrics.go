@@ -201,7 +201,7 @@ func statusClass(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the company that defines the API. The upstream may belong to a different company.
+// vendor returns the company that defines the API.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"

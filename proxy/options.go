@@ -80,7 +80,7 @@ type Recorder interface {
 	BeginTurn(x *sample.Exchange) *store.TurnStart
 	// Abandon ends a registration without storing the exchange.
 	Abandon(start *store.TurnStart)
-	// Offer passes a turn to the recorder. The result is false if there is no room.
+	// Offer passes a turn to the recorder, or returns false if the queue is full.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names an opted-out path.
 	OptedOut(x *sample.Exchange, answered []string) bool
@@ -91,8 +91,8 @@ type Recorder interface {
 // Feedback stores client feedback on sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions that worked on the first group with a known commit, branch or pull
-	// request.
+	// RateWork stores feedback on the sessions that worked on the first group of commits, branches and pull requests
+	// with a known reference.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 

@@ -166,8 +166,8 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// hasEarlierTurns reports whether a body's start contains earlier turns. precept may have inserted blocks into these,
-// and reads the whole body to insert the blocks again. Other long bodies are streamed.
+// hasEarlierTurns reports whether a body's start contains earlier turns. precept may have inserted blocks into these
+// turns, and reads the whole body to insert the blocks again. Other long bodies are streamed.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }

@@ -288,7 +288,7 @@ func (t *turn) storeChange() store.Change {
 }
 
 // handleUnoffered decides the opt-out for a turn that the recorder did not get. After a failed step, the turn counts as
-// opted out and its keys are dropped, because nothing searched the turn for an opt-out. With capture off, the keys
+// opted out and the keys are dropped, because nothing searched the turn for an opt-out. With capture off, the keys
 // stay. A side request's keys are dropped if the session has an opt-out.
 func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {

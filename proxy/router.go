@@ -115,8 +115,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front wraps next: it normalises the path, counts the request, answers after a panic, and refuses CONNECT, because a
-// CONNECT target is not a path.
+// front returns a handler that calls next. The handler normalises the path, counts the request, answers after a panic,
+// and refuses CONNECT, because a CONNECT target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{

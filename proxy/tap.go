@@ -154,8 +154,8 @@ func (t *turn) resolveReply() {
 	t.advanceTo(phaseResolved)
 }
 
-// end records that the request has ended, before the client sees the end of the response: a retry may follow
-// immediately, and is recognised only after the first request has ended.
+// end records that the request has ended, before the client has the whole response. A retry may follow immediately, and
+// is recognised only after the first request's end.
 func (t *turn) end() {
 	if t.advanceTo(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {

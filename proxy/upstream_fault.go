@@ -49,7 +49,7 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &refusedTunnel{res.StatusCode}
 }
 
-// errProxy does not quote HTTPS_PROXY or HTTP_PROXY: they may hold a password.
+// errProxy does not quote HTTPS_PROXY or HTTP_PROXY, which may contain a password.
 var errProxy = errors.New("invalid proxy in the environment")
 
 func environmentProxy(r *http.Request) (*url.URL, error) {
@@ -275,13 +275,13 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const warningInterval = time.Minute
 
 const (
-	minOutageFailures = 3 // failures in a row before a further outage within warningInterval is logged
-	maxLoggedOutages  = 5 // outages logged within warningInterval
+	minOutageFailures = 3 // failures in a row
+	maxLoggedOutages  = 5 // per warningInterval
 )
 
-// outageLog logs one upstream's outages. An upstream that fails every other request must not fill the log. Therefore a
-// further outage within warningInterval is logged only after minOutageFailures failures, and at most maxLoggedOutages
-// are logged.
+// outageLog logs one upstream's outages. An upstream that fails every other request must not fill the log. Within
+// warningInterval of a warning, another outage is therefore logged only after minOutageFailures failures, and at most
+// maxLoggedOutages outages are logged.
 type outageLog struct {
 	warned        atomic.Bool  // set by a warning, cleared by logRecovery
 	failureStreak atomic.Int32 // failures since the last answer

@@ -29,8 +29,7 @@ const maxResponse = 64 << 20 // bytes
 var errNoServer = errors.New("no server runs on this data directory")
 
 // askAdmin sends a GET request to the admin listener named in run.json. If no server answers, the error wraps
-// errNoServer, and the caller can read the store instead. The caller must report every other error, such as a refused
-// token.
+// errNoServer, and the caller can read the store instead.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {

@@ -19,11 +19,11 @@ const (
 	exitSignalBase  = 128 // plus the signal number
 )
 
-// outputGrace bounds the wait for a child's output after the child exits. Otherwise precept would wait for any
-// background process that the child has started with the same output, perhaps forever.
+// outputGrace is the maximum wait for output after the child exits. A background process started by the child could
+// keep the output open forever.
 const outputGrace = 2 * time.Second
 
-// child is a program run by precept in the foreground, with precept's terminal, signals and exit status.
+// child is a program that precept runs in the foreground.
 type child struct {
 	args           []string
 	env            []string // nil means precept's own environment
@@ -31,9 +31,9 @@ type child struct {
 	stdout, stderr io.Writer
 }
 
-// childExit is how a child ended. code is the exit code for precept.
+// childExit is how a child ended.
 type childExit struct {
-	code       int
+	code       int // precept's exit code
 	err        error
 	lastSignal syscall.Signal // last signal received by precept; 0 if none
 }

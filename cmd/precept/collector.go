@@ -8,8 +8,8 @@ import (
 )
 
 // collectorBounds are the bounds for GOGC, the heap growth, in percent, that triggers the garbage collector. With Go's
-// default of 100, the collector would run very often on a proxy's small heap. A percentage that suits a small heap
-// would triple a large heap for no gain.
+// default of 100, the collector runs very often on a proxy's small heap. A percentage that suits a small heap would
+// triple a large heap.
 //
 // A memory limit (GOMEMLIMIT) does not help, because the limit includes the gaps between small objects, and a server
 // with thousands of lessons starts with many gaps.
@@ -23,8 +23,8 @@ type collectorBounds struct {
 // serverBounds returns the bounds for a server, and for commands without keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
-// readerBounds returns the bounds for a command that reads a long file into memory. The file has no pointers, so a
-// collection is cheap.
+// readerBounds returns the bounds for a command that reads a long file into memory. A collection is cheap, because the
+// file has no pointers.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
 // growth returns GOGC for a live heap with the given number of bytes.
@@ -57,7 +57,7 @@ func (b collectorBounds) afterCollection(last int) {
 	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 
-// setForLiveHeap sets GOGC for the live heap; ok is false if another caller has changed GOGC.
+// setForLiveHeap sets GOGC; ok is false if another caller has changed GOGC.
 func (b collectorBounds) setForLiveHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
@@ -72,8 +72,8 @@ func (b collectorBounds) setForLiveHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// heapCheckInterval is how often a command that reads a long file checks the live heap. Without these checks, memory
-// would double after the file's allocation.
+// heapCheckInterval is how often keepHeapSmall checks the live heap. Otherwise, memory would double after a long file's
+// allocation.
 const heapCheckInterval = 10 * time.Millisecond
 
 // keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.

@@ -25,8 +25,8 @@ import (
 type configFlags struct {
 	command           *cobra.Command
 	file              string
-	trustsProjectFile bool              // the command makes this user trust the working directory's precept.yaml
-	values            map[string]string // values of the given flags by configuration key
+	trustsProjectFile bool              // the command marks precept.yaml in the working directory as trusted
+	values            map[string]string // given flags by configuration key
 }
 
 const projectFile = "precept.yaml"
@@ -51,8 +51,7 @@ func (v flagValue) Type() string {
 	return "value"
 }
 
-// withConfig adds the configuration flags to a command that needs no server-only keys. Help lists only the flags for
-// helpKeys.
+// withConfig adds the configuration flags. Help lists only the flags for helpKeys.
 func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := inv.addConfigFlags(c, helpKeys...)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -77,8 +76,8 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each configuration key, except flags the command already has. Help
-// lists only the flags for helpKeys, or all.
+// addConfigFlags adds --config and one flag for each configuration key, unless the command has the flag. Help lists
+// only the flags for helpKeys, or all.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -150,7 +149,7 @@ func (f *configFlags) announce(inv *invocation) {
 }
 
 // source returns a Source for the configuration. If offline is true, it ignores faults in keys that only a server
-// needs. A file found in the working directory must be trusted, at the start and at each reload.
+// needs. A file found in the working directory must be trusted.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, isDefault := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -173,8 +172,8 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 
 const maxSecret = 64 << 10
 
-// readSecret reads a file named by a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices: reading
-// them could block the start.
+// readSecret reads a file named by a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices, which could
+// block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -188,7 +187,7 @@ func readSecret(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
-// load prints the path of the configuration file, and reads it for a command that starts no server.
+// load reads the configuration for a command that starts no server.
 func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
@@ -199,9 +198,8 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// loadDespiteFaults returns the faults in a configuration file instead of an error, for a command that reports faults
-// and continues. warnings holds the faults in keys that only a server needs. If a fault affects the data directory or
-// the store, c is nil.
+// loadDespiteFaults returns a configuration file's faults instead of an error. warnings holds the faults in keys that
+// only a server needs. If a fault affects the data directory or the store, c is nil.
 func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
 	f.announce(inv)
 	c, err = f.source(inv, true).Load()
@@ -230,7 +228,7 @@ func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, fau
 	return c, faults, warnings, nil
 }
 
-// setLocations sets a command's data directory and lessons, and prints those that differ from the configuration.
+// setLocations sets a command's data directory and lessons.
 func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
@@ -240,8 +238,8 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 }
 
 // useServerLessons makes a command on the data directory of this user's running server use the server's lessons, too. A
-// flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or if the
-// configured directory has files, the command keeps the configured lessons, and prints both locations.
+// flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or the
+// configured directory has files, the command keeps the configured lessons.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolutePath(c.DataDir) != r.DataDir || absolutePath(c.Lessons) == r.Lessons {
@@ -280,8 +278,8 @@ func hasEntries(dir string) bool {
 
 const optOutInterval = 10 * time.Second
 
-// optOutReader returns a function that returns the configured opt-outs, read again after optOutInterval for a
-// long-running command. While the configuration has faults, the last opt-outs stay in effect.
+// optOutReader returns a function that returns the configured opt-outs, and reads them again after optOutInterval.
+// While the configuration has faults, the last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	current, err := server.NewOptOut(cfg)
@@ -342,7 +340,7 @@ func (f *configFlags) isDataKeySet(inv *invocation) bool {
 		firstEnv(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
-// loadError adds the exit code: an unreadable file is a failure, and a faulty file is a misuse.
+// loadError adds the exit code. An unreadable file is a failure, and a faulty file is a misuse.
 func loadError(err error) error {
 	if _, ok := errors.AsType[server.FileError](err); ok {
 		return err

@@ -14,18 +14,18 @@ import (
 )
 
 // launch holds an agent's arguments and environment, changed so that all requests go to precept. Some agents need
-// edited copies of settings files in a temporary folder; the user's own files are not changed.
+// edited copies of settings files; the user's own files are not changed.
 type launch struct {
 	cfg      *configs.Config
 	dataURL  string
 	agent    string
-	run      string // run for all agents started by the command; may be empty
+	run      string // run for all agents; "" for none
 	session  string // "" if each agent has its own sessions
 	args     []string
 	env      map[string]string
 	home     string
 	workDir  string
-	tempPath string // folder for edited copies, created by tempDir and removed by the caller
+	tempPath string // folder for edited copies, removed by the caller
 	stderr   io.Writer
 }
 

@@ -1,7 +1,6 @@
 // Command precept is a reverse proxy in front of LLM APIs. It lets unmodified agents learn from experience.
 //
-// Most files contain one command, such as precept serve. A command gets the clock, the random source, the environment
-// and the standard streams as parameters.
+// Most files contain one command, such as precept serve.
 //
 // The exit codes are:
 //   - 0: success

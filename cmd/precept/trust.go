@@ -25,9 +25,9 @@ var errForeign = errors.New(
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the precept.yaml in the working directory, which may come from a cloned repository. If the file
-// expands an environment variable, or names a host that precept could send keys and prompts to, the user must have
-// accepted the file.
+// checkTrust checks precept.yaml in the working directory, which may come from a cloned repository. If the file expands
+// an environment variable, or names a host to which precept could send keys and prompts, the user must have accepted
+// the file.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {

@@ -54,8 +54,8 @@ type Replicas interface {
 	RefreshUnit(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by echo keys. An echo key is the hash of an id or a text in a reply that the agent sends
-// back.
+// Index looks up sessions by echo keys. An agent sends ids and texts from replies back in later requests, and an echo
+// key is the hash of such an id or text.
 type Index interface {
 	// FindByEchoes returns the sessions with keys. If uncertain is true, sessions may be missing.
 	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
@@ -88,9 +88,9 @@ func (q *Query) scope() session.Scope {
 
 // Result is a request's session.
 type Result struct {
-	Thread        session.Resolved // result from session.Threader, which gets it back with the reply
+	Thread        session.Resolved // result from session.Threader, passed back with the reply
 	Session       *store.Session   // pinned; nil means no known conversation
-	Unit          *store.Session   // pinned; its random choices apply; nil means the session's own
+	Unit          *store.Session   // pinned; makes the random choices; nil means the session makes them
 	Name          string           // name by which feedback finds the session
 	IsNew         bool             // the request begins the session
 	MayHaveMoved  bool             // a different replica may have served the previous turn
@@ -136,7 +136,7 @@ type Resolver struct {
 	sideDetector session.SideDetector
 }
 
-// New returns a Resolver. entropy makes the random names for new sessions.
+// New returns a Resolver. entropy returns random bytes for new sessions' names.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
@@ -189,7 +189,7 @@ func (r *Resolver) SideReason(rec *session.Record, q *Query) (reason label.Reaso
 	return rec.SideReason(q.Request, q.Claim, r.sideDetector)
 }
 
-// AddTurn records a turn, so that a later side request quoting it is recognised. The caller holds rec's lock.
+// AddTurn records a turn, so that a later side request that quotes the turn is recognised. The caller holds rec's lock.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }

@@ -18,7 +18,7 @@ type search struct {
 	query       *Query
 	result      *Result
 	startedAt   time.Time
-	parent      *store.Session // pinned; the named session, if its sub-agent sends the request
+	parent      *store.Session // pinned; the session named by a sub-agent's request
 	askedEchoes bool           // this replica did not know the request's echo keys (see Index), so the backend was asked
 	uncertain   bool           // Store.Acquire found nothing, but the session may exist
 	fullReason  label.Reason   // see Store.FullReason
@@ -66,8 +66,8 @@ func (s *search) refreshIfMoved() {
 }
 
 // findLost replaces a provisional session with the stored session that owns the items. The provisional session began
-// because the backend did not answer in time. The stored session leaves the experiment, because its lessons were
-// missing in the turns in between. The result is also true while the backend has not answered.
+// because the backend did not answer in time. The stored session leaves the experiment, because the turns in between
+// lacked this session's lessons. The result is also true while the backend has not answered.
 func (s *search) findLost() bool {
 	provisional := s.result.Session
 	provisional.Record.Mutex.Lock()

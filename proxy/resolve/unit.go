@@ -78,7 +78,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 }
 
 // pinUnlessOptedOut pins a session, or returns nil for an opted-out session. An opted-out session cannot be a unit,
-// because its stored row would name the member sessions.
+// because a unit's stored row names the member sessions.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.resolver.store.AcquireInMemory(id)
 	if ses == nil {

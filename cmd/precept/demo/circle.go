@@ -18,10 +18,10 @@ import (
 	"syscall"
 )
 
-// Circle simulates the agents, the tool and the model for `precept demo --circle`. The demo shows the full circle:
-// agents fail, precept distils a lesson from the failures, and later agents succeed with the lesson. Agents book rooms
-// with a tool that rejects the first argument, and one lesson in the bank gives bad advice about it. Some tool errors
-// contain attackText: an attacker's attempt to create a lesson.
+// Circle simulates the agents, the tool and the model for `precept demo --circle`: agents fail, precept distils a
+// lesson from the failures, and later agents succeed with the lesson. Agents book rooms with a tool that rejects the
+// first argument, and one lesson in the bank gives bad advice about it. Some tool errors contain attackText: an
+// attacker's attempt to create a lesson.
 type Circle struct {
 	seed            uint64
 	startedSessions int
@@ -62,8 +62,8 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), harmFile, 0o600)
 }
 
-// Deliveries returns the number of tool errors that reached the model with the lesson slug, and the number of those
-// with attackText as a lesson.
+// Deliveries returns the number of tool errors that reached the model with the lesson slug, and with attackText as a
+// lesson.
 func (c *Circle) Deliveries(slug string) (delivered, attacks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,6 @@ func (c *Circle) reply(list []message) message {
 	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
 
-// countDelivery counts the lessons that reached the model, and attackText inside a lesson block.
 func (c *Circle) countDelivery(content string, helped, harmed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +188,7 @@ func toolResult(args string, n int) string {
 	}
 }
 
-// rate sends the user's feedback. One user in five sends none.
+// rate sends the feedback from four users in five.
 func (c *Circle) rate(ctx context.Context, f *Fleet, n int, id string, ok bool) error {
 	if ok {
 		c.success.Add(1)

@@ -15,8 +15,7 @@ import (
 
 const lastTurnPhrase = "That was the last step. Report the result."
 
-// promptTokens is the size of a typical coding agent's system prompt and tools. Without these tokens, a lesson of 40
-// tokens would cause a tenth of a session's cost.
+// promptTokens is the size of a coding agent's system prompt and tools. Without it, a lesson would seem expensive.
 const promptTokens = 4000
 
 // Upstream is the simulated model, an OpenAI-compatible chat endpoint that knows only the request text.
@@ -76,7 +75,8 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns a ticket's result for lastTurnPhrase, else a call that installs a dependency, or a note.
+// answer returns the ticket's result after lastTurnPhrase. Earlier it returns a call that installs a dependency, or a
+// note.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)

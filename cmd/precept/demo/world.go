@@ -19,15 +19,14 @@ var lessonFiles embed.FS
 // Truth is a lesson's true effect and trigger.
 type Truth struct {
 	Slug             string
-	Effect           float64 // effect on the probability of success; 0.05 = +5 points
+	Effect           float64 // on the probability of success; 0.05 = +5 points
 	phrase           string  // text in a matching ticket
-	share            float64 // share of average tickets that the lesson applies to
-	difficultyWeight float64 // > 0: applies to hard tickets more often, so the raw success rate is lower
+	share            float64 // share of average tickets to which the lesson applies
+	difficultyWeight float64 // > 0: applies to hard tickets more often
 }
 
 // truths returns the true effects. Several lessons are confounded: the most helpful lesson applies to hard tickets more
-// often, the most harmful to easy tickets. By the plain success rate, ask-for-a-screenshot (no effect) would seem
-// better than pin-the-dependency (helps).
+// often, the most harmful to easy tickets.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
@@ -142,7 +141,6 @@ const (
 // Prices is the demo server's value for the configuration key "prices".
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
-// ticket returns the ticket with number n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
 	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}
@@ -176,7 +174,6 @@ func (w *World) ticketText(t ticket) string {
 	return b.String()
 }
 
-// ticketName returns the name by which the model finds the ticket in a request.
 func ticketName(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
 // successChance returns the probability that an agent with the lessons succeeds.

@@ -183,7 +183,6 @@ type skippedList struct {
 	omitted int
 }
 
-// maxListedSkips is the maximum number of described entries.
 const maxListedSkips = 10
 
 func (f *skippedList) add(text string) {
@@ -224,7 +223,7 @@ func call(id, name string, args any) map[string]any {
 	return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": text}}
 }
 
-// dataHome returns the directory with a subdirectory for opencode.
+// dataHome returns the parent of opencode's directory.
 func (e Env) dataHome() string {
 	if dir := e.Var("XDG_DATA_HOME"); dir != "" {
 		return dir
@@ -232,7 +231,7 @@ func (e Env) dataHome() string {
 	return filepath.Join(e.Home, ".local", "share")
 }
 
-// configHome returns the directory with subdirectories for VS Code and for editors derived from it.
+// configHome returns the parent of VS Code's directory and of similar editors' directories.
 func (e Env) configHome() string {
 	switch runtime.GOOS {
 	case "darwin":

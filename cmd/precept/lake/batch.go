@@ -43,7 +43,7 @@ func newSampleKey(id string) sampleKey {
 	return sampleKey(sum[:8])
 }
 
-// loadWindow returns the ids in recent files, except deleted or compacted files.
+// loadWindow returns the ids in recent files that still exist.
 func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idWindow, error) {
 	w := &idWindow{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
@@ -67,7 +67,6 @@ func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idW
 	return w, nil
 }
 
-// add adds an id. If the window is full, add evicts the oldest id.
 func (w *idWindow) add(k sampleKey) {
 	if w.ids[k] {
 		return
@@ -88,8 +87,8 @@ type batch struct {
 	ids        map[sampleKey]bool // sample ids
 	positions  map[string]string  // each stream's position after the last row
 	rows       int
-	bytes      int       // estimated memory of the rows
-	firstAdded time.Time // first add call
+	bytes      int // estimated memory of the rows
+	firstAdded time.Time
 }
 
 func newBatch() *batch {
@@ -119,8 +118,7 @@ func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Tim
 	return nil
 }
 
-// files returns the sorted paths of the batch's files, one for each partition. The hash in a name covers the rows, the
-// batch number and the attempt.
+// files returns the sorted paths of the batch's files, one for each partition.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {
 		sum := sha256.New()
@@ -161,11 +159,10 @@ func partitionFolder(r *Row) string {
 	return "date=" + time.UnixMilli(r.CreatedAt).UTC().Format(time.DateOnly) + "/tenant=" + encodeTenant(r.Tenant)
 }
 
-// maxTenantBytes bounds an encoded tenant. File systems permit names of up to 255 bytes.
+// maxTenantBytes bounds an encoded tenant, because file names have at most 255 bytes.
 const maxTenantBytes = 200
 
-// encodeTenant encodes a tenant as a partition key value. Lower-case letters, digits, '-', '_' and '.' (but no leading
-// '.') are kept, and every other byte becomes %XX, as in Hive and Spark.
+// encodeTenant encodes a tenant as a partition key value, with %XX for special bytes, as in Hive and Spark.
 //
 // Capital letters are encoded, because some file systems ignore case. An encoded tenant longer than maxTenantBytes ends
 // in a hash.

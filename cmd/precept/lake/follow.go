@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	pollInterval = time.Second      // minimum pause between two polls
-	pollFactor   = 10               // a pause lasts at least this many times as long as the poll before it
+	pollInterval = time.Second      // minimum pause between polls
+	pollFactor   = 10               // a pause lasts at least 10 times as long as the poll before it
 	maxRetryWait = 30 * time.Second // maximum pause after an error
 	leaseTTL     = 30 * time.Second // lease duration
 	stopTimeout  = 30 * time.Second // maximum time for the last write
@@ -28,28 +28,28 @@ const (
 // Options configure a Follower.
 type Options struct {
 	Source Source
-	// GroupStore stores the group's positions and lease; nil if only one process uses the store.
+	// GroupStore stores the group's positions and lease; nil for a single process.
 	GroupStore GroupStore
 	Group      string // consumer group name
-	// Owner identifies this process as the lease's holder. Two processes with the same LockPath may have the same
-	// Owner, because only one of them can run.
+	// Owner identifies the lease's holder. Two processes with the same LockPath may have the same Owner, because only
+	// one of them can run.
 	Owner   string
-	Writer  Process // this process, as recorded in the lake
+	Writer  Process // this process
 	Store   string  // store id; "" if unknown
-	Storage Storage // the lake's storage
-	// LockPath is a file locked to keep other processes on this machine from writing to the lake; may be empty.
+	Storage Storage
+	// LockPath is a file to lock, so that no other process on this machine writes to the lake; "" for none.
 	LockPath string
 
 	BatchBytes int           // a batch is written at this size
 	BatchAge   time.Duration // a batch is written at this age
-	Once       bool          // Run returns once the samples found by the first poll are written
+	Once       bool          // Run returns after the first poll
 
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
-	Report func(text string)                                // receives a line for each batch and for each failure
+	Report func(text string)                                // one line for each batch and failure
 }
 
-// Follower copies a store's samples into a lake. One process at a time drains a group.
+// Follower copies a store's samples into a lake, one process at a time for each group.
 type Follower struct {
 	options        Options
 	state          *state
@@ -93,7 +93,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// This save changes the state file's version, so every save by an earlier writer fails.
+	// With the new version of the state file, every save by an earlier writer fails.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.acknowledge(ctx, f.state.Streams)
 }
 
-// saveState replaces the state file, unless another process has replaced it. A request to S3 may return an error
-// although the write succeeded; the file then has the new content.
+// saveState replaces the state file, unless another process has replaced it. S3 may return an error although the write
+// succeeded; the file then has the new content.
 func (f *Follower) saveState(ctx context.Context, next *state) error {
 	text, err := json.Marshal(next)
 	if err != nil {
@@ -146,7 +146,7 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 		f.options.Group, f.options.Storage, statePath)
 }
 
-// completePlanned writes a batch interrupted by a crash.
+// completePlanned writes a planned batch after a crash.
 func (f *Follower) completePlanned(ctx context.Context) error {
 	if d, ok := f.options.Storage.(directory); ok {
 		d.removeTemporary(slices.Concat(f.state.Planned.Files, f.state.Planned.Emptied))
@@ -181,7 +181,7 @@ func (f *Follower) rebuildBatch(ctx context.Context) error {
 	return nil
 }
 
-// follow polls until ctx ends or an error is permanent. The pauses between polls grow after each error.
+// follow polls until ctx ends or an error is permanent.
 func (f *Follower) follow(ctx context.Context) error {
 	pause, failed := pollInterval, false
 	for first := true; ; first = false {
@@ -258,7 +258,7 @@ func (f *Follower) poll(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// stop writes the last batch after ctx has ended.
+// stop writes the last batch.
 func (f *Follower) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -268,12 +268,12 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the plan, the Parquet files, the state after the batch, and the group's positions. Samples deleted
-// since poll read them are left out. After an error, the caller can call commit again.
+// commit writes the plan, the Parquet files, the state after the batch, and the group's positions. After an error, the
+// caller can call commit again.
 //
-// A process that was paused may write a file after another process has taken over. A file name therefore contains a
-// hash of the rows, so two processes write the same rows under one name. If a sample was deleted, the batch has a new
-// file, and a file without rows replaces the old one.
+// A paused process may write a file after another process has taken over. A file name therefore contains a hash of the
+// rows, so two processes write the same rows under one name. If a sample was deleted, the batch has a new file, and a
+// file without rows replaces the old file.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.holdLease(ctx); err != nil {
 		return err

@@ -12,15 +12,14 @@ import (
 	"precept/internal/session"
 )
 
-// Row group limits. The writer and a reader hold a row group in memory. Larger groups make the footer smaller.
+// Row group limits. Writers and readers hold a row group in memory.
 const (
 	parquetRows  = 65_536
 	parquetBytes = 16 << 20  // string bytes
 	parquetPage  = 128 << 10 // page size before compression
 )
 
-// Row is a sample as a row in a Parquet file. Fields that queries filter by have a column each, and the others are
-// JSON, because the form depends on the sample family.
+// Row is a sample as a row in a Parquet file. Fields that depend on the sample family are JSON.
 type Row struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
@@ -43,8 +42,7 @@ type Row struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec is a zstd codec with a window as large as a page. The default window takes 8 MiB, and the encoder's history
-// twice as much.
+// pageCodec is a zstd codec with a window as large as a page, because the default window takes 8 MiB.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder
@@ -128,7 +126,7 @@ func toRow(s *session.StoredSample) (Row, error) {
 	return row, nil
 }
 
-// size returns the length of the long strings. The other fields are small.
+// size returns the length of the long strings.
 func (r *Row) size() int {
 	return len(r.Input) + len(r.Output) + len(r.Feedback) + len(r.Meta) + len(r.State)
 }
@@ -154,8 +152,7 @@ func toString(v any) string {
 	return s
 }
 
-// toFloat converts a number, which is a float64 if the sample was decoded from JSON, and an int if it was built in this
-// process.
+// toFloat converts a number, a float64 in a sample from JSON and an int in a new sample.
 func toFloat(v any) float64 {
 	switch n := v.(type) {
 	case float64:

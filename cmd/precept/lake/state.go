@@ -17,9 +17,9 @@ const (
 	stateVersion = 1
 )
 
-// state is a lake's progress. Each commit replaces the state file twice: before the first Parquet file, with the
-// planned batch, and after the last one, without it. After a crash in between, the next process builds the batch again,
-// in files with the same names unless a sample was deleted.
+// state is a lake's progress. Each commit writes the state file twice: with the planned batch before the first Parquet
+// file, and without the batch after the last. After a crash in between, the next process builds the batch again, in
+// files with the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the copied store
@@ -31,14 +31,14 @@ type state struct {
 	Recent  []recentFile      `json:"recent"`            // newest files, the oldest first
 }
 
-// Process is a process that writes a lake.
+// Process writes a lake.
 type Process struct {
 	ID    string    `json:"id"` // unique among processes
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 }
 
-// plan is a batch that is being written.
+// plan is a batch being written.
 type plan struct {
 	Streams map[string]string `json:"streams"`           // each stream's position after the batch
 	Attempt int               `json:"attempt"`           // number of earlier attempts with other rows
@@ -52,7 +52,7 @@ type recentFile struct {
 	Rows int    `json:"rows"`
 }
 
-// loadState returns a new lake's state and the version "" if there is no file.
+// loadState reads the state file. Without a file, the version is "".
 func loadState(ctx context.Context, storage Storage, group, store string) (s *state, version string, err error) {
 	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
 	text, version, err := storage.Get(ctx, statePath)

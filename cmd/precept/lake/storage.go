@@ -18,7 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-// Storage is a directory or a bucket with a lake's files. Writes are atomic. Paths are relative and use slashes.
+// Storage is a directory or a bucket with a lake's files. Writes are atomic. Paths use slashes.
 type Storage interface {
 	fmt.Stringer
 	// Get returns a file's content and version, or an error that wraps fs.ErrNotExist.
@@ -34,7 +34,7 @@ type Storage interface {
 var ErrChanged = errors.New("another process has written the file")
 
 // OpenStorage opens the storage at an address: a directory or s3://BUCKET/PREFIX. endpoint is an S3-compatible server's
-// URL; the default comes from the environment, or is AWS.
+// URL; "" means the environment's, or AWS.
 func OpenStorage(address, endpoint string, env func(string) string) (Storage, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
@@ -83,9 +83,8 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
-// CompareAndSwap implements Storage. A new file is created with a hard link: linking fails if another process created
-// the file first. Replacing an existing file is not atomic: a process on another machine may replace it at the same
-// moment.
+// CompareAndSwap implements Storage. A new file is created with a hard link, which fails if another process was faster.
+// Replacing a file is not atomic: a process on another machine may replace it at the same moment.
 func (d directory) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	_, current, err := d.Get(ctx, name)
 	switch {
@@ -117,7 +116,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	return contentVersion(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// removeTemporary deletes temporary files left by a killed process. No other process may be writing the named files.
+// removeTemporary deletes temporary files left by a killed process. No other process may write the files.
 func (d directory) removeTemporary(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))
@@ -145,8 +144,8 @@ func syncFolder(path string) error {
 	return f.Close()
 }
 
-// lockFile creates and locks a file, and leaves the file behind when the result is closed. If another process has the
-// lock, the error wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
+// lockFile creates and locks a file. If another process has the lock, the error wraps file.ErrLocked. On a system
+// without file locks, lockFile succeeds.
 func lockFile(path string) (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func lockFile(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := file.TryLock(f); errors.Is(err, file.ErrLocked) { // a different error: the system has no file locks
+	if err := file.TryLock(f); errors.Is(err, file.ErrLocked) { // any other error means that the system has no file locks
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

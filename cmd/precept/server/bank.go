@@ -14,11 +14,11 @@ import (
 	"precept/store/redis"
 )
 
-// BankTimeout bounds one operation on the bank, the lesson storage.
+// BankTimeout is the maximum time for one operation on the lesson storage.
 const BankTimeout = 10 * redisTimeout
 
-// bankURL returns the URL of the Redis with the lessons, or "" if the lessons are files. The configured value redis://
-// selects the Redis in store.url, so the password need not be configured twice.
+// bankURL returns the URL of the Redis with the lessons, or "" if the lessons are files. The value redis:// selects the
+// Redis in store.url.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):
@@ -69,7 +69,7 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenStorage opens the lesson storage. The returned function closes it.
+// OpenStorage opens the lesson storage, and returns a function that closes the storage.
 func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	storage, err := t.OpenRedisBank(cfg)
 	switch {
@@ -94,7 +94,7 @@ func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.TenantLessons = cfg.Limits.TenantLessons }
 }
 
-// NewBank returns a bank for the lessons in storage. The bank checks lessons before it writes them.
+// NewBank returns a bank for the lessons in storage.
 func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *bank.Bank {
 	o := bank.Options{Storage: storage, Now: t.Now, FindSecrets: SecretKinds, Checks: lesson.Checker{Secrets: PrivateKinds}}
 	for _, c := range change {

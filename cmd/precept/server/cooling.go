@@ -33,7 +33,7 @@ type exchangeDeleter struct {
 	redisDeleter *redis.ExchangeDeleter // deletes under the fleet's lease; nil if not in use
 }
 
-// run deletes old exchanges until ctx ends. It applies a changed learning.hot within hotPollInterval.
+// run deletes old exchanges until ctx ends.
 func (d *exchangeDeleter) run(ctx context.Context) error {
 	defer d.release(context.WithoutCancel(ctx))
 	var next time.Time
@@ -78,8 +78,7 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 	}
 }
 
-// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this replica stopped
-// or learning.hot became 0s.
+// release ends the lease, so that another replica can delete exchanges without waiting for up to 30 minutes.
 func (d *exchangeDeleter) release(ctx context.Context) {
 	if d.redisDeleter == nil {
 		return

@@ -8,7 +8,7 @@ import (
 
 const maxDamaged = 100 // reported sessions
 
-// damageReport reports each session with a damaged exchange at most once.
+// damageReport is the state of DamageReport's result.
 type damageReport struct {
 	report func(ref session.Ref, err error)
 

@@ -42,7 +42,7 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 	return c.store.Exchanges(ctx, tenant, id)
 }
 
-// filteredSource is a distill.Source without opted-out content.
+// filteredSource hides opted-out content.
 type filteredSource struct {
 	optOutFilter
 
@@ -52,8 +52,7 @@ type filteredSource struct {
 // Tenants implements distill.Source.
 func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return s.tenants(ctx) }
 
-// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller without state from
-// earlier runs.
+// Distiller distils closed sessions into proposed lessons.
 type Distiller struct {
 	Options distill.Options
 	// changed returns the tenants with sessions closed since the last call. complete is false if tenants may be
@@ -63,8 +62,8 @@ type Distiller struct {
 	lastError   atomicString // last run's error; "" if the run succeeded
 }
 
-// fullRunInterval is the time between two runs that read all tenants, and find sessions that another replica closed
-// before it stopped. Other runs read only the tenants with sessions closed by this process.
+// fullRunInterval is the time between two runs that read all tenants, to find sessions closed by a replica that has
+// stopped. Other runs read only the tenants with sessions closed by this process.
 const fullRunInterval = 24 * time.Hour
 
 func (d *Distiller) selectTenants() {
@@ -137,8 +136,7 @@ func (c *fileClaims) path(name string) string {
 	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
 }
 
-// AcquireLease locks the file for a name, and returns false if another process has the lock. If another process deletes
-// the file between opening and locking, AcquireLease tries again.
+// AcquireLease locks the file for a name, and returns false if another process has the lock.
 func (c *fileClaims) AcquireLease(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
 	if c.held[name] != nil {
 		return true, nil
@@ -215,7 +213,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	}
 }
 
-// AskPhrases asks the configured judge for a lesson's trigger phrases, given sentences that resemble the lesson.
+// AskPhrases asks the judge for trigger phrases. The sentences resemble the lesson.
 func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
@@ -229,7 +227,7 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).RunOnce(ctx)
 }
 
-// Follow distils at the given interval until ctx ends, and passes each result to report.
+// Follow distils once per interval until ctx ends, and passes each result to report.
 func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		d.selectTenants()

@@ -14,13 +14,13 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. Memory holds only one page of store rows and one output record at a time.
+// ExportJob is one export, written record by record.
 type ExportJob struct {
 	StoreReader
 	Filter         *sample.Filter
 	Agent, Session string // exported agent, and session by name, id or request id; "" exports all
 	Out            io.Writer
-	OnRead         func()       // called for each sample or session, even a filtered one; may be nil
+	OnRead         func()       // if set, called for each sample or session, even a filtered one
 	Records        int          // written JSON lines, or Parquet rows
 	Pairs          PairFeedback // sessions in the format "preference"
 
@@ -115,7 +115,7 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
-// selectsRow reports whether the export contains a row's session. It decodes the row only to find a name.
+// selectsRow reports whether the export contains a row's session.
 func (j *ExportJob) selectsRow(r *session.Row) bool {
 	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true

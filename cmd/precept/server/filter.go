@@ -25,11 +25,10 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// optOutFilter wraps a store and hides content opted out after it was stored. Exports, the lake, the distiller,
-// backtests and rules file scans use it.
+// optOutFilter wraps a store and hides content that was opted out after it was stored.
 type optOutFilter struct {
 	source    sessionSource
-	optOut    func() *sample.OptOut            // the current opt-outs
+	optOut    func() *sample.OptOut
 	onDamaged func(ref session.Ref, err error) // called for a session hidden because of a damaged exchange
 }
 

@@ -29,8 +29,7 @@ type trialGate struct {
 // lesson proven to help, keeps a lesson proven to harm, because the chooser rarely selects it, and retires any other
 // lesson.
 //
-// If a running trial already shows harm, it ends early, and the lesson is retired. Trials started by a person are not
-// changed.
+// If a running trial already shows harm, it ends early, and the lesson is retired.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {

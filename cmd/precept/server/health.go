@@ -132,8 +132,7 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, for a binary built without a Git
-// directory.
+// version is set by the linker (-X) for a binary built without a Git directory.
 var version string
 
 // ReadBuild returns this binary's version.

@@ -28,15 +28,15 @@ const (
 	saltName      = "salt"
 )
 
-// metaStore is a store of named values.
+// metaStore stores named values.
 type metaStore interface {
 	// InitMeta returns the value stored for key, after storing value if there is none.
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
 // keyPair holds two secrets that all replicas on one store share: the salt for the random assignments, and the secret
-// that turns an API key into a tenant name. With a different salt, a session would get a different assignment. With a
-// different secret, a client's API key would belong to a different tenant.
+// that turns an API key into a tenant name. With different keys, a session would get a different assignment or tenant
+// at each replica.
 //
 // A start without Redis uses the copy in the data directory.
 type keyPair struct {
@@ -56,7 +56,7 @@ type keys struct {
 	store   metaStore
 }
 
-// openKeys reads or creates the keys. Without a store, the keys are lost when the server stops.
+// openKeys reads or creates the keys.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	if store != nil && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
@@ -88,8 +88,8 @@ func (t *Tools) newKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the pair in Redis. If Redis has none, it stores the copy in the data directory, or a new pair. If
-// Redis does not answer, it returns the copy or a new, unconfirmed pair.
+// agreeOnKeys returns the pair in Redis, after storing the copy or a new pair if Redis has none. If Redis does not
+// answer, it returns the copy, or a new, unconfirmed pair.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, keyCopyFile)}
 	name, err := redis.DataName(cfg.StoreURL())
@@ -143,8 +143,8 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow returns a worker that calls agree every agreeInterval. A Redis that has lost the keys gets them again, unless
-// a new replica was faster; then the new keys are adopted.
+// follow returns a worker that calls agree every agreeInterval. If Redis has lost the keys, the worker stores them
+// again, or adopts the keys that a new replica has stored.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

@@ -112,7 +112,6 @@ func (l *library) warnIfMissing() {
 	}
 }
 
-// loadFirst activates the lessons read at the start, or no lessons after an error.
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
@@ -121,7 +120,6 @@ func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error
 	l.activate(b, problems)
 }
 
-// activate puts the lessons into effect, and logs the faulty files.
 func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
@@ -175,7 +173,7 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive counts the active lessons. Candidates, archived and superseded lessons, for example, are not active.
+// countActive counts the active lessons.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.IsActive() {
@@ -185,7 +183,7 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the lesson index. It logs a failure only at the level debug, because the directory may be read-only.
+// reindex writes the lesson index. A failure is logged at debug, because the directory may be read-only.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()

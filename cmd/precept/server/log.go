@@ -134,7 +134,8 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 }
 
 // endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that a further outage is logged
-// soon. It reports whether the log has a line about the outage: an alternating store would fill the log.
+// soon. It reports whether the outage was logged. If not, the caller does not log the recovery either, because a store
+// that alternates would fill the log.
 func (l *limiter) endOutage(step label.Step) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"precept/internal/file"
 )
 
-// RunFile is the content of <data_dir>/run.json, with the running server's addresses.
+// RunFile is the content of <data_dir>/run.json.
 type RunFile struct {
 	PID        int    `json:"pid"`
 	DataURL    string `json:"data"`
@@ -55,8 +55,8 @@ func WriteRunFile(dataDir string, r RunFile) error {
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
 // ReadRunFile returns a data directory's run file. A cloned repository could contain a run.json that sends API keys to
-// another machine, so ReadRunFile refuses an ended process and a foreign address. The caller must check that precept
-// answers.
+// another machine, so ReadRunFile refuses an ended process and a foreign address, and the caller must check that
+// precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -92,7 +92,7 @@ func isLocal(address string) bool {
 	})
 }
 
-// UserRun is the content of the user's run file, which describes the server started last.
+// UserRun is the content of the user's run file, about the server started last.
 type UserRun struct {
 	PID      int    `json:"pid"`
 	DataURL  string `json:"data"`
@@ -174,7 +174,7 @@ func restrictData(dir string, log *slog.Logger) {
 }
 
 // userPath returns DIR/precept/name. DIR is the first absolute path in the environment variables, or else
-// ~/.local/kind. Without a home directory, the result is "".
+// ~/.local/kind.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {

@@ -31,7 +31,7 @@ type RegistryStorage struct {
 	unused []string
 }
 
-// OpenRegistry opens the registry's storage. The returned function closes it.
+// OpenRegistry opens the registry's storage, and returns a function that closes the storage.
 func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), error) {
 	redisBank, err := t.OpenRedisBank(cfg)
 	if err != nil {
@@ -53,7 +53,7 @@ func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistrySto
 	return s
 }
 
-// ReadRegistry returns the registry, for a command.
+// ReadRegistry returns the registry.
 func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
 	s, closeStorage, err := t.OpenRegistry(cfg)
 	if err != nil {
@@ -72,7 +72,7 @@ func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.R
 	return rules.Parse("the registry in Redis", raw)
 }
 
-// Update replaces the registered sections. If another program changes them at the same time, Update calls change again.
+// Update replaces the registered sections. It calls change again if another program changed the sections.
 func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error)) error {
 	if s.redisBank == nil {
 		return rules.Update(s.path, change)
@@ -110,12 +110,12 @@ func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, 
 
 const (
 	registryPollInterval = time.Second              // pause between checks for a changed registry
-	registryDelay        = 3 * registryPollInterval // time in which all replicas read a change in Redis
+	registryDelay        = 3 * registryPollInterval // time for all replicas to read a change in Redis
 	maxAdvancePause      = time.Minute              // maximum pause between advanceMeasurements calls
 	advancePauseFactor   = 100                      // a pause lasts this many times as long as the call before it
 )
 
-// sections holds the registered sections in effect.
+// sections measures the registered sections.
 type sections struct {
 	log         *slog.Logger
 	now         func() time.Time

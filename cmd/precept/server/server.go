@@ -1,5 +1,5 @@
-// Package server runs the proxy, the admin server and the background workers. One process can run several servers. Each
-// server needs a data directory and ports for itself, and runs once.
+// Package server runs the proxy, the admin server and the background workers. One process can run several servers, each
+// with a separate data directory and ports. A server runs once.
 //
 // The methods on Tools open the store, the lessons and a distiller, for the server and for commands.
 package server
@@ -28,20 +28,19 @@ import (
 // ErrStreamsCut reports that the server stopped before all replies were sent to the end.
 var ErrStreamsCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is the maximum time that a stop waits for handlers after it has cut their streams.
+// CutWait is how long a stop waits for handlers after cutting the streams.
 const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds the clock, the random source and the callbacks that main passes to the server and the commands. Tests
-// replace them.
+// Tools holds the clock, the random source and the callbacks that main passes to the server and the commands.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
-	// OnDamaged is called for a session that is skipped because a stored exchange is damaged; may be nil.
+	// OnDamaged, if set, is called for a session skipped because a stored exchange is damaged.
 	OnDamaged func(ref session.Ref, err error)
-	// OnJudgeWait is called when the judge, a model that rates sessions, has failed to answer, and is asked again after
-	// d; may be nil.
+	// OnJudgeWait, if set, is called when the judge, a model that rates sessions, failed to answer and is asked again
+	// after d.
 	OnJudgeWait func(err error, d time.Duration)
 }
 
@@ -51,22 +50,21 @@ type Options struct {
 	Config  *configs.Config // configuration at the start
 	Source  *Source         // nil disables reloads
 	Console io.Writer       // log and, once, the login link
-	// TrueEffect returns a lesson's true effect in the demo; nil otherwise.
+	// TrueEffect returns a lesson's true effect; only in the demo.
 	TrueEffect func(slug string) (float64, bool)
-	// OnReady is called once when both listeners accept connections; nil writes a log line.
+	// OnReady is called when both listeners accept connections; nil writes a log line.
 	OnReady func(data, admin string)
-	// Notify sends a state to the service manager; may be nil.
+	// Notify, if set, sends a state to the service manager.
 	Notify func(ctx context.Context, state string) error
-	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory,
-	// in a testing/synctest bubble with a fake clock.
+	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
 	// PollOnly disables the kernel's file events, because a testing/synctest bubble cannot wait for them.
 	PollOnly bool
 	// Embedded is set for a server inside another program. It handles no signals and writes no run.json.
 	Embedded bool
-	// Addresses receives a RunFile as one JSON line when both listeners accept connections; may be nil.
+	// Addresses, if set, receives a RunFile as one JSON line when both listeners accept connections.
 	Addresses io.Writer
-	// UserRunFile is the user's run file, where commands in other folders find the server; may be empty.
+	// UserRunFile is the file in which commands in other folders find the server; "" for none.
 	UserRunFile string
 }
 
@@ -100,7 +98,7 @@ type inFlightRequests struct {
 	total   atomic.Int64 // includes ended requests
 }
 
-// New returns a server, and opens and starts nothing.
+// New returns a server, and starts nothing.
 func New(o Options) *Server {
 	log, level := newLogger(o.Console, o.Config.Log)
 	return &Server{options: o, cfg: o.Config, log: log, level: level}

@@ -35,7 +35,7 @@ const (
 	maxBacktestSessions = 2000
 )
 
-// services provides the running server's data for the admin pages.
+// services provides data for the admin pages.
 type services struct {
 	tools           Tools
 	failures        *failures
@@ -274,7 +274,7 @@ const (
 	maxCachedReasons = 64
 )
 
-// nearestCache caches services.Nearest results, because the dashboard often reloads an open session's page.
+// nearestCache caches services.Nearest results, because the dashboard reloads an open session's page.
 type nearestCache struct {
 	mu      sync.Mutex
 	reasons map[nearKey][]backtest.Reason
@@ -345,7 +345,7 @@ func NewLikenessConfig(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic
 	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst calls walk for the last day, and then for earlier periods, each twice as long, up to maxScanDays ago.
+// newestFirst calls walk for the last day, and then for earlier periods of doubled length, up to maxScanDays ago.
 func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-maxScanDays*day)

@@ -25,9 +25,8 @@ import (
 // setup creates the server parts and starts nothing. Each step registers a cleanup with onStop and goroutines with
 // addWorker.
 //
-// setup is one long function on purpose, like the setup function in Prometheus Alertmanager. Nearly every step needs
-// values from earlier steps. Smaller functions would share them in a wide struct, and the step order would be harder to
-// see.
+// setup is one long function on purpose. Nearly every step needs values from earlier steps, which smaller functions
+// would have to share in a wide struct.
 //
 //nolint:funlen,gocognit // see above
 func (s *Server) setup(ctx context.Context, dataListener, adminListener net.Listener) error {

@@ -124,7 +124,6 @@ func (s *Server) waitForStop(
 	}
 }
 
-// announce reports the addresses on the console, in the log and in the run files.
 func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	debug.FreeOSMemory() // memory that only the start needed
 	if s.showsLinks {
@@ -206,7 +205,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns a listener's URL. For a listener on all addresses, the URL has the loopback address.
+// localURL returns a listener's URL, with the loopback address for a listener on all addresses.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

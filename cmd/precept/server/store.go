@@ -76,7 +76,7 @@ type CommandStore interface {
 // IsRedis reports whether url is a Redis store's address.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// FilteredStore is the store for a command that reads content. It hides opted-out content.
+// FilteredStore is a store for reading, without opted-out content.
 type FilteredStore struct {
 	StoreReader
 	openSessionFinder
@@ -88,7 +88,7 @@ type openSessionFinder interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }
 
-// OpenFiltered opens the configured store for reading, without opted-out content.
+// OpenFiltered opens the configured store for reading.
 func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (FilteredStore, error) {
 	optOut, err := NewOptOut(cfg)
 	if err != nil {
@@ -101,8 +101,7 @@ func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (Filtered
 	return FilteredStore{filterOptedOut(st, func() *sample.OptOut { return optOut }, t.OnDamaged), st, st}, nil
 }
 
-// OpenUnfiltered opens the configured store for reading, with opted-out content. Callers read only data such as
-// counters, or filter the content themselves.
+// OpenUnfiltered opens the configured store for reading, with opted-out content, which callers must not show.
 func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
@@ -160,7 +159,7 @@ func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (Comman
 	return db, nil
 }
 
-// openedBackend is a server's backend, and whether it stores data.
+// openedBackend is the result of openBackend.
 type openedBackend struct {
 	backend       Backend
 	durable       CommandStore // nil if the backend is in memory
@@ -168,8 +167,7 @@ type openedBackend struct {
 	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
-// openBackend opens a server's backend. unwritable is the error that prevents writing to the data directory, or nil if
-// the server has locked the directory.
+// openBackend opens a server's backend. unwritable is the error from locking the data directory, or nil.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -234,7 +232,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 // evictionInterval is the pause between two reads of Redis' eviction policy, which can change while Redis runs.
 const evictionInterval = time.Minute
 
-// warnEviction returns a worker that logs a warning when Redis begins to delete keys in a full memory. policy is
+// warnEviction returns a worker that logs a warning when Redis begins to delete keys because memory is full. policy is
 // EvictionPolicy.
 func warnEviction(policy func(ctx context.Context) string, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -280,7 +278,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// sharedBackend returns the backend as a T if the backend is in Redis, where replicas share it, or else nil.
+// sharedBackend returns a backend in Redis as a T, and nil for any other backend.
 func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -288,7 +286,7 @@ func sharedBackend[T any](backend any) (role T) {
 	return role
 }
 
-// StoreOptions returns a store's options. The caller sets the hooks for failures.
+// StoreOptions returns a store's options, without hooks.
 func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
@@ -316,7 +314,7 @@ func tenantSessions(cfg *configs.Config) int {
 	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
-// LearnOptions returns a learner's options, for the server and for commands that print reports.
+// LearnOptions returns a learner's options.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: sharedBackend[learn.Fleet](backend), Reward: rewardDefinition(cfg),
@@ -336,7 +334,7 @@ func Tiers(names []string) (out []int) {
 	return out
 }
 
-// OutboxPath returns the path of the outbox, the file with data on the way to the store.
+// OutboxPath returns the path of the outbox.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
 // outboxPathFor returns the outbox path, or "" for a server that stores no exchanges (requests with replies).
@@ -347,9 +345,8 @@ func outboxPathFor(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster,
-// so the interval is a tenth of reward.close_after, from 100 ms to 1 s. With Redis, the other replicas must see turns
-// without delay.
+// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster.
+// With Redis, the other replicas must see turns without delay.
 func deliverInterval(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
@@ -371,7 +368,7 @@ func CheckWritable(dataDir string) error {
 	return nil
 }
 
-// checkLock takes and releases the lock. A missing directory is no error.
+// checkLock locks and unlocks the directory. A missing directory is no error.
 func checkLock(dataDir string) error {
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 const restartPause = time.Second
 
-// worker is a background goroutine of the server. When the context ends, run stores the worker's state and returns.
+// worker is a background goroutine of the server. When the context ends, run returns.
 type worker struct {
 	name string
 	run  func(context.Context) error
@@ -44,9 +44,8 @@ func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked boo
 	return w.run(ctx), false
 }
 
-// An idle server would keep the garbage from the last busy minute for hours, because the garbage collector runs only
-// after many further allocations. If the server allocated fewer than maxIdleAlloc bytes in idleInterval, it returns
-// memory to the system, in about ten milliseconds.
+// An idle server would keep garbage for hours, because the garbage collector runs only after further allocations. If
+// the server allocated fewer than maxIdleAlloc bytes in idleInterval, it returns memory to the system.
 const (
 	idleInterval = time.Minute
 	maxIdleAlloc = 64 << 20
