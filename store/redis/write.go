@@ -58,14 +58,9 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// reserveSequences reserves n sequence numbers, which order all tenants' writes, and returns the last number. A new
-// counter starts at the current microseconds, so that numbers increase even after Redis has lost the counter.
+// reserveSequences reserves n sequence numbers, which order all tenants' writes, and returns the last number.
 func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
-	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
-	if err == nil && end == int64(n) {
-		end, err = c.IncrBy(ctx, s.commonKey("seq"), micros(s.options.Now())).Result()
-	}
-	return end, err
+	return s.script(ctx, c, "sequence", location{}, n).Int64()
 }
 
 // splitUnits returns the batch without the rows for units (runs and parent sessions), and these rows.
