@@ -135,7 +135,7 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 }
 
 // deactivate sets an inactive state, and keeps the previous state for resume and restore. A paused lesson that is
-// retired keeps two previous states.
+// retired keeps both previous states: paused, and the state before the pause.
 func (l *Lesson) deactivate(state State) {
 	if l.State == state {
 		return
@@ -169,7 +169,7 @@ func (l *Lesson) resume() {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):
 		l.State = l.stateIfApproved(Trial)
 	case l.FormerState == "":
-		// With an approved hash, a quarantined lesson would be read as paused.
+		// Texts.parse reads a quarantined lesson with an approved hash as paused, so remove the hash.
 		l.State, l.Approval.ContentHash = Quarantined, ""
 	default:
 		l.State = l.stateIfApproved(l.FormerState)

@@ -9,7 +9,7 @@ import (
 // MaxAdvice limits a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw limits the bytes rendered or scanned in a title or section. A section may be a megabyte long.
+// maxRaw limits the bytes that are rendered or scanned in a title or section, because a section can be a megabyte long.
 const maxRaw = 16 << 10
 
 // Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters
@@ -127,8 +127,8 @@ func cutSentence(s string, limit int) string {
 
 func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with a sentence. The full stop after an abbreviation or a list number does not
-// count.
+// endsSentence reports whether s ends with a complete sentence. The full stop after an abbreviation or a list number
+// ends no sentence.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
@@ -148,7 +148,7 @@ func endsSentence(s string) bool {
 	}
 }
 
-// hardCut cuts the lines after a word, to at most maxBytes bytes with the final " ...".
+// hardCut cuts the lines after a word and appends " ...". The result has at most maxBytes bytes.
 func hardCut(lines []string, maxBytes int) []string {
 	const ellipsis = " ..."
 	out := []string{}

@@ -33,8 +33,8 @@ func runeScript(r rune) script {
 	}
 }
 
-// canStartPhrase reports whether a phrase may start at a position: at a word boundary, or after an attached Arabic or
-// Hebrew article or preposition. letters is the length of the phrase's first word.
+// canStartPhrase reports whether a phrase can start at an offset in text: at a word boundary, or after an attached
+// Arabic or Hebrew article or preposition. letters is the length of the phrase's first word.
 func canStartPhrase(text []byte, at, letters int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -44,7 +44,7 @@ func canStartPhrase(text []byte, at, letters int) bool {
 	if s != arabic && s != hebrew {
 		return false
 	}
-	const maxLen = 4 // letters in a prefix
+	const maxLen = 4 // letters before the phrase's first word
 	start := at
 	for n := 0; ; n++ {
 		if n > 0 && isWordBoundary(text, start) {
@@ -73,7 +73,8 @@ func arabicPrefixes() []string {
 	return []string{"و", "ف", "ب", "ل", "ك", "س", "وب", "ول", "وك", "وس", "فب", "فل", "فس"}
 }
 
-// withoutArticle removes an Arabic article at the start of a phrase. The phrase then also matches the bare word.
+// withoutArticle removes an Arabic article at the start of a phrase. The phrase then matches the word with and without
+// the article.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {
@@ -93,13 +94,13 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// canEndPhrase reports whether a phrase may end at a position: at a word boundary, or before Korean particles and
-// endings.
+// canEndPhrase reports whether a phrase can end at an offset in text: at a word boundary, or before Korean particles
+// and endings.
 func canEndPhrase(text []byte, at int) bool {
 	if isWordBoundary(text, at) {
 		return true
 	}
-	const maxLen = 8 // syllables in particles and endings
+	const maxLen = 8 // syllables after the phrase's last word
 	end := at
 	for n := 0; n == 0 || !isWordBoundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])

@@ -65,20 +65,20 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 	for i := range items {
 		t.Targets = append(t.Targets, r.target(fmt.Sprintf("trigger.targets[%d]", i), &items[i]))
 	}
-	own := r.preceptMapping("trigger", n)
-	if own == nil {
+	precept := r.preceptMapping("trigger", n)
+	if precept == nil {
 		return
 	}
 	const prefix = "trigger.metadata.precept"
-	r.checkKeys(prefix, own, preceptTriggerKeys()...)
+	r.checkKeys(prefix, precept, preceptTriggerKeys()...)
 	list := func(key string) []string {
-		return r.textList(prefix, own, key, maxListEntries, maxPhraseChars, isNotBlank, "a phrase")
+		return r.textList(prefix, precept, key, maxListEntries, maxPhraseChars, isNotBlank, "a phrase")
 	}
 	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
 	t.Tools, t.Models = list("tools"), list("models")
-	t.ErrorKinds = r.textList(prefix, own, "error_kinds", maxListEntries, maxPhraseChars, isTag, "an error kind (lower-case letters, digits, dashes)")
-	t.RequestKinds = r.textList(prefix, own, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a request kind (lower-case letters, digits, dashes)")
-	t.ByLikeness = r.flag(prefix, own, "like")
+	t.ErrorKinds = r.textList(prefix, precept, "error_kinds", maxListEntries, maxPhraseChars, isTag, "an error kind (lower-case letters, digits, dashes)")
+	t.RequestKinds = r.textList(prefix, precept, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a request kind (lower-case letters, digits, dashes)")
+	t.ByLikeness = r.flag(prefix, precept, "like")
 }
 
 func isNotBlank(s string) bool { return strings.TrimSpace(s) != "" }

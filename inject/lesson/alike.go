@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// PossibleDuplicates returns the lessons that may duplicate l, by slug. Duplicates share at least half of the triggers
-// in the lesson with fewer triggers, have similar titles, and are visible to the same agent. Neither supersedes the
+// PossibleDuplicates returns the lessons that might duplicate l, sorted by slug. Such a lesson has a similar title, can
+// match for the same agent, and shares with l at least half of the shorter trigger list. Neither lesson supersedes the
 // other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	keys, ownClaim, index := triggerKeys(l), newClaim(l), b.overlaps()

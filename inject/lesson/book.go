@@ -29,7 +29,7 @@ type Book struct {
 	phrases       []indexedPhrase
 	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
 	scratch       *sync.Pool        // *scratch values; saves 40 KB per match
-	overlaps      func() overlaps   // index of lessons by trigger, computed at the first use
+	overlaps      func() overlaps   // computed at the first use
 	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
 	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
 }
@@ -56,7 +56,7 @@ type phraseRole uint8
 const (
 	roleKeyword phraseRole = iota // triggers the lesson from the user's words or an error text
 	roleError                     // triggers the lesson from an error text
-	roleVeto                      // prevents a match, in every text
+	roleVeto                      // prevents a match, from the user's words and from an error text
 )
 
 // NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. Among
@@ -67,16 +67,16 @@ func NewBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// WithLessons returns a book with other lessons and b's archived slugs. The book is not compiled: it is for checks
-// only, and cannot match.
+// WithLessons returns a book with the given lessons and b's archived slugs. The book is not compiled, so it can be
+// checked but cannot match.
 func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
 	return next
 }
 
-// AppendLesson returns an uncompiled book with one more lesson. It reuses the index of lessons by trigger, the
-// expensive part of a check.
+// AppendLesson returns an uncompiled book with one more lesson. The book reuses b's index of lessons by trigger,
+// because building this index is the expensive part of a check.
 func (b *Book) AppendLesson(l *Lesson) *Book {
 	next := b.WithLessons(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
@@ -104,7 +104,7 @@ func newBook(lessons []*Lesson) *Book {
 
 func (b *Book) compile() {
 	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now, or a request would wait
-	numbers := map[string]int{}                    // index in b.phrases by key
+	indexByKey := map[string]int{}                 // by phrase.key, index in b.phrases
 	for _, l := range b.lessons {
 		if !l.State.IsActive() {
 			continue
@@ -121,10 +121,10 @@ func (b *Book) compile() {
 		for _, kind := range l.Trigger.RequestKinds {
 			b.byRequestKind[request.Kind(kind)] = append(b.byRequestKind[request.Kind(kind)], n)
 		}
-		b.addPhrases(numbers, l.Form, l.Trigger.Tags, phraseUse{n, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, phraseUse{n, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, phraseUse{n, roleError})
-		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, phraseUse{n, roleVeto})
+		b.addPhrases(indexByKey, l.Form, l.Trigger.Tags, phraseUse{n, roleKeyword})
+		b.addPhrases(indexByKey, l.Form, l.Trigger.Keywords, phraseUse{n, roleKeyword})
+		b.addPhrases(indexByKey, l.Form, l.Trigger.ErrorPatterns, phraseUse{n, roleError})
+		b.addPhrases(indexByKey, l.Form, l.Trigger.NotKeywords, phraseUse{n, roleVeto})
 	}
 	b.automaton = sync.OnceValue(func() *automaton {
 		words := make([]word, len(b.phrases))
@@ -144,17 +144,17 @@ func (b *Book) compile() {
 // books are only checked.
 func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds a lesson's phrases. numbers maps known phrases to indices in b.phrases.
-func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, use phraseUse) {
+// addPhrases adds a lesson's phrases. indexByKey holds each phrase's index in b.phrases.
+func (b *Book) addPhrases(indexByKey map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
 		if !p.canTrigger() {
 			continue
 		}
-		i, ok := numbers[p.key]
+		i, ok := indexByKey[p.key]
 		if !ok {
 			i = len(b.phrases)
-			numbers[p.key] = i
+			indexByKey[p.key] = i
 			b.phrases = append(b.phrases, indexedPhrase{phrase: p})
 		}
 		b.phrases[i].uses = append(b.phrases[i].uses, use)
@@ -186,10 +186,11 @@ func (b *Book) Text(l *Lesson) *Text {
 	return t.(*Text)
 }
 
-// Hash returns a digest over the lessons with states, expiry dates and supersessions.
+// Hash returns a digest of all lessons' contents, states, expiry dates and superseded slugs.
 func (b *Book) Hash() string { return b.hash() }
 
-// StateAt returns a lesson's state at now. An active lesson may be Expired or Superseded.
+// StateAt returns a lesson's state at now. For a lesson with an active State, the result can also be Expired or
+// Superseded.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {

@@ -40,7 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes not defined by AIP-11. The findings are warnings, except for an unknown kind in a program's lesson.
+// Codes not defined by AIP-11. Findings with these codes are warnings, except codeUnknownKind in a program's lesson,
+// which is an error.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -62,11 +63,11 @@ type Checker struct {
 	Now      time.Time                           // for the expiry date; zero skips this check
 	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
 	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
-	Backtest func(*Lesson) (fired, sessions int) // counts captured sessions with a match, and all; may be nil
+	Backtest func(*Lesson) (fired, sessions int) // returns the captured sessions that the lesson matches, and all captured sessions; nil skips the check
 }
 
 const (
-	broadShare             = 0.6  // largest share of sessions that a trigger may match without being broad
+	broadShare             = 0.6  // a trigger that matches a larger share of the captured sessions is broad
 	broadSessions          = 20   // with fewer captured sessions, no trigger is reported as broad
 	minDeadTriggerSessions = 1000 // with at least this many sessions, a trigger that matches none is dead
 )
@@ -189,6 +190,7 @@ func isSyllable(r rune) bool { return classifyRune(r) == loneKind || runeScript(
 
 type fieldPhrase struct{ field, text string }
 
+// phrases returns the keywords and error patterns, with the fields that contain them.
 func phrases(t *Trigger) []fieldPhrase {
 	const prefix = "trigger.metadata.precept."
 	var out []fieldPhrase

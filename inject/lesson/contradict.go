@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// overlaps is an index of lessons by trigger (see triggerKeys).
+// overlaps is an index of lessons by trigger (see triggerKeys), for finding lessons with common triggers.
 type overlaps map[string][]*claim
 
 // claim is a lesson with the action that the title recommends or forbids.
@@ -33,7 +33,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// with returns a copy of the index with one more lesson.
+// with returns a copy of the index that also contains l.
 func (o overlaps) with(l *Lesson) overlaps {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {
@@ -61,7 +61,7 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// contradicting returns lessons that share a trigger with l and contradict it, by slug.
+// contradicting returns the lessons that share a trigger with l and contradict l, sorted by slug.
 func (o overlaps) contradicting(l *Lesson) []*Lesson {
 	var out []*Lesson
 	ownClaim := newClaim(l)
@@ -109,7 +109,7 @@ func (c *claim) hasOppositeAdvice(other *claim) bool {
 }
 
 // titleStance returns the stems (words without endings) that name the action in a title, and whether the title forbids
-// it. Two negations among the first words cancel each other, as in "Never skip".
+// it. Two negations cancel each other, as in "Never skip". Only negations among the first words of the action count.
 func titleStance(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for negation := range strings.FieldsSeq(unspacedNegations) {
@@ -179,8 +179,8 @@ func titleStem(w string) string {
 	return w
 }
 
-// sameAudience reports whether one agent can match both lessons. In doubt it returns true, because different globs may
-// match the same name.
+// sameAudience reports whether the same agent might get both lessons. Different globs can match the same name, so the
+// result is false only if the lessons certainly exclude each other.
 func sameAudience(a, b *Lesson) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {
@@ -209,5 +209,5 @@ func contradiction(a, b *Lesson) Finding {
 		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, relation)
 }
 
-// Contradicting returns the lessons that share a trigger with l and contradict it.
+// Contradicting returns the lessons that share a trigger with l and contradict l.
 func (b *Book) Contradicting(l *Lesson) []*Lesson { return b.overlaps().contradicting(l) }

@@ -31,8 +31,8 @@ var (
 )
 
 // Load reads a lesson directory: each *.md file is a lesson, and the subfolder is the category. Names with a leading
-// dot or underscore are ignored. A missing directory gives an empty book. An unusable file is a Problem, an unusable
-// directory an error.
+// dot or underscore are ignored. A missing directory gives an empty book. A faulty file is returned as a Problem; for
+// an unreadable directory, Load returns an error.
 func Load(dir string, secrets ...SecretFinder) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
@@ -91,7 +91,7 @@ type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson with the relative path
 	files    int
-	digest   hash.Hash // over names, sizes, times and modes
+	digest   hash.Hash // over the files' names, sizes, times and modes
 	row      []byte    // one file's part in the digest
 	problems []Problem // unreadable folders and links
 	folders  []string  // folders walked
@@ -138,7 +138,8 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but never a
-// link to a parent. The error is about the folder itself, or errTooManyFiles.
+// link to a parent. walk returns an error only for an unreadable folder, or errTooManyFiles; errors in subfolders are
+// recorded as problems.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -178,7 +179,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	return nil
 }
 
-// walkInto lists a subfolder, and records a problem if that fails or the folder is too deep.
+// walkInto walks a subfolder. It records a problem if the subfolder is unreadable or too deep.
 func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(parents, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):

@@ -8,6 +8,6 @@
 // The contract: a Book and the lessons in it never change; a reload replaces the book. Format returns the original
 // bytes (Lesson.Raw) until a field is edited, and then changes only that field's lines.
 //
-// The hazard: a lesson's author may be hostile. Title, Advice and Body are raw text; only results from Headline and
-// Lines may enter a request. Success counts in a file are the author's claims and are ignored.
+// The hazard: a lesson's author may be hostile. Title, Advice and Body are raw text; only the results of Headline and
+// Lines are safe in a request. Success counts in a file are the author's claims and are ignored.
 package lesson

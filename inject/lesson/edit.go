@@ -38,14 +38,15 @@ func applyField(head string, f field) (string, error) {
 	default:
 		ed.set(&root, f.path, f.val, len(lines)+1)
 	}
-	at := strings.Index(head, front)
-	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
+	frontStart := strings.Index(head, front)
+	return head[:frontStart] + strings.Join(ed.lines, eol) + eol + head[frontStart+len(front):], nil
 }
 
 // editor edits a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// isLineEditable reports whether each key in a block mapping has a line to itself, as numbered by the YAML parser.
+// isLineEditable reports whether each key in a block mapping starts a separate line, so that editor can replace whole
+// lines.
 func (ed *editor) isLineEditable(m *node) bool {
 	if m.kind != kindMap || m.isFlow {
 		return true
@@ -68,8 +69,8 @@ func (ed *editor) isLineEditable(m *node) bool {
 	return true
 }
 
-// pairEnd returns the first line after pair i. Blank lines and comments before the next key do not belong to the
-// pair. stop is the first line after m.
+// pairEnd returns the first line after pair i in m, without the blank lines and comments before the next key. stop is
+// the first line after m.
 func (ed *editor) pairEnd(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -96,7 +97,7 @@ func (ed *editor) replace(start, end int, lines []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, lines...)
 }
 
-// set assigns the field at path below m. stop is the first line after m.
+// set writes v as the field at path below m. stop is the first line after m.
 func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -131,18 +132,19 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether v only adds items to the list old. The list is written as a block below the key.
-func (ed *editor) onlyAppends(old, v *node, line int) bool {
+// onlyAppends reports whether v only adds items to old, a list in block style below the key in line keyLine.
+func (ed *editor) onlyAppends(old, v *node, keyLine int) bool {
 	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
 	}
 	head := *v
 	head.list = v.list[:len(old.list)]
 	first := old.list[0].line
-	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
+	return first > keyLine && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove removes the field's lines, and mappings that become empty.
+// remove deletes the lines with the field at path below m, and mappings that become empty. stop is the first line after
+// m.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -169,7 +171,7 @@ func isOnlyPath(m *node, path []string) bool {
 	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
-// removePath removes the field below m, and mappings that become empty.
+// removePath deletes the field at path below m, and mappings that become empty.
 func removePath(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {
@@ -181,7 +183,7 @@ func removePath(m *node, path []string) {
 	}
 }
 
-// setPath sets the field, and adds missing mappings.
+// setPath sets the field at path below m, and adds missing mappings.
 func setPath(m *node, path []string, v node) {
 	if m.kind != kindMap {
 		*m = node{kind: kindMap}

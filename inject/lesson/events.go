@@ -12,22 +12,23 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is how many polls may pass before the watcher walks the directory for changes that the kernel missed.
+// maxIdlePolls is the number of polls without kernel events after which the watcher walks the directory anyway, because
+// the kernel can miss a change.
 const maxIdlePolls = 30
 
 // errNoEvents means that the kernel does not report every change, for example on a network mount that other machines
-// write to. Every poll then walks the directory.
+// write to.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events receives change reports from the kernel, and decides which polls walk the directory. Walking 10,000 lessons
-// each second would take 5 % of a core.
+// events receives change reports from the kernel, and decides at which polls the Watcher walks the directory. Walking
+// 10,000 lessons each second would take 5 % of a core.
 //
-// With the zero value, every poll walks the directory.
+// With the zero value, the Watcher walks at every poll.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by the kernel
 	roots     []root            // compared at each poll, because the kernel does not report changes to them
-	dirty     bool              // the next poll walks: a change was reported, or a folder was not watched for some time
+	dirty     bool              // walk at the next poll, because of a reported change or a folder that was unwatched for some time
 	idlePolls int               // polls since the last walk
 }
 
@@ -38,7 +39,7 @@ type root struct {
 	info fs.FileInfo // the directory or the link's target; nil if missing
 }
 
-// open starts the kernel's events. The error is the reason for walking at every poll.
+// open starts the kernel events. After an error, the Watcher must walk at every poll.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -48,7 +49,7 @@ func (e *events) open() error {
 	return nil
 }
 
-// close stops the kernel's events. Every later poll walks.
+// close stops the kernel events.
 func (e *events) close() {
 	if e.kernel != nil {
 		_ = e.kernel.Close() // an error has no remedy
@@ -64,8 +65,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the next poll walk, except after an event for a file that a walk skips. A removed or renamed folder is
-// no longer watched, because a new folder may take the name.
+// record makes the Watcher walk at the next poll, except after an event for a file that a walk skips. record also stops
+// watching a removed or renamed folder, because a new folder can take the name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -82,7 +83,7 @@ func (e *events) isWalkDue() bool {
 		return true
 	}
 	changed := slices.ContainsFunc(e.roots, root.changed)
-	if changed { // paths may lead to other folders now
+	if changed { // a watched path may now lead to another folder
 		for folder := range e.folders {
 			e.unwatch(folder)
 		}
@@ -95,7 +96,7 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// watchFolders makes the kernel watch exactly the folders walked. The error is the reason for walking at every poll.
+// watchFolders makes the kernel watch exactly the folders walked. After an error, the Watcher must walk at every poll.
 func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -105,7 +106,8 @@ func (e *events) watchFolders(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches first. The kernel has one watch per folder: a renamed folder's two names share it.
+	// Remove old watches first. A renamed folder's old and new name share one kernel watch, so removing the old name
+	// later would also end the new watch.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
@@ -115,7 +117,7 @@ func (e *events) watchFolders(l *listing) error {
 		if e.folders[folder] {
 			continue
 		}
-		e.dirty = true // earlier changes were not reported
+		e.dirty = true // changes before this watch were not reported
 		if !reportsChanges(folder) {
 			return fmt.Errorf("%s: %w", folder, errNoEvents)
 		}

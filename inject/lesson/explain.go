@@ -38,8 +38,8 @@ type Explanation struct {
 	Obstacles []string // reasons against a match
 }
 
-// Explain returns an explanation for every lesson with a trigger in the query, by slug. Matches is true for exactly the
-// lessons that Match returns.
+// Explain returns an explanation for every lesson with a trigger in the query, by slug. Explanation.Matches is true for
+// exactly the lessons that Match returns.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {
@@ -106,8 +106,8 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 	return true
 }
 
-// addErrorKinds adds the error kinds in the query as causes, or as an obstacle if only tools other than the lesson's
-// failed.
+// addErrorKinds adds the lesson's error kinds that occur in the query as causes. If only other tools than the lesson's
+// tools failed, an error kind is an obstacle.
 func (e *Explanation) addErrorKinds(q *Query) {
 	c := compiledLesson{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
@@ -153,7 +153,7 @@ func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	return p.canTrigger() && slices.ContainsFunc(texts, p.occursIn)
 }
 
-// obstacles returns why a lesson with a trigger in the query does not match.
+// obstacles returns the reasons why a lesson does not match although the query contains a trigger.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold maps runes that differ only in case (σ, ς and Σ) to one rune. The same applies to Turkish dotless and dotted i,
-// to an Arabic letter's variants, and to digits in all scripts.
+// fold maps equivalent runes to one rune: a letter's cases (σ, ς and Σ), Turkish dotless and dotted i, an Arabic
+// letter's variants, and a digit in all scripts.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
@@ -70,7 +70,7 @@ func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would make each into two runes
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would replace each of these two by two runes
 }
 
 func isASCII(s string) bool {
@@ -132,7 +132,7 @@ type runeKind uint8
 const (
 	punctuationKind runeKind = iota
 	wordKind                 // letter, digit, mark or underscore
-	loneKind                 // letter and whole word, in a script without spaces
+	loneKind                 // letter that is a word by itself, in a script without spaces
 )
 
 // firstLone is the first rune that can have loneKind: the start of Thai.
@@ -160,7 +160,7 @@ func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	return classifyRune(last), classifyRune(next)
 }
 
-// isWordBoundary reports whether a word may end or start at a position. A new script starts a new word even without a
+// isWordBoundary reports whether a word can end or start at an offset. A new script starts a new word even without a
 // space, as in "docker를".
 func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])

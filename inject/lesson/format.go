@@ -25,8 +25,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// A quarantined lesson's file may name an active state, which an approval would put into effect. Replace that
-	// state.
+	// A quarantined lesson's file can still name an active state, so diff finds no changed state. Write l.State, or an
+	// approval would put the old state into effect.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = applyField(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -37,7 +37,7 @@ func Format(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(l, out, orig.State.IsActive())
 }
 
-// Edit returns a copy of a lesson after change, with up-to-date derived fields.
+// Edit applies change to a copy of l, and returns the copy with up-to-date derived fields (Raw, ContentHash, State).
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -116,7 +116,7 @@ type field struct {
 	val  *node // nil if absent
 }
 
-// diff returns the differing fields, with b's values.
+// diff returns the fields in which b differs from a, with b's values.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -128,11 +128,11 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns a lesson's fields in the order of a new file. The list has the same length for every lesson, so diff
-// compares by index.
+// fields returns a lesson's fields in the order of a new file. For one form, the list has the same fields for every
+// lesson, so diff compares two lists by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
-	own := []field{
+	preceptFields := []field{
 		{[]string{"metadata", "precept", "state"}, stateNode(l)},
 		{[]string{"metadata", "precept", "former_state"}, optionalText(string(l.FormerState))},
 		{[]string{"metadata", "precept", "state_before_pause"}, optionalText(string(l.StateBeforePause))},
@@ -154,7 +154,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "prevents"}, textListNode(l.Prevents)},
 	}
 	if form == FormGptme {
-		return append([]field{{[]string{"match", "keywords"}, textListNode(t.Keywords)}}, own...)
+		return append([]field{{[]string{"match", "keywords"}, textListNode(t.Keywords)}}, preceptFields...)
 	}
 	return append([]field{
 		{[]string{"slug"}, textNode(l.Slug)},
@@ -177,7 +177,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"failure_count"}, &node{kind: kindNumber, number: float64(l.FailureCount)}},
 		{[]string{"supersedes"}, textListNode(l.Supersedes)},
 		{[]string{"expires_at"}, optionalText(formatTime(l.ExpiresAt))},
-	}, own...)
+	}, preceptFields...)
 }
 
 func stateNode(l *Lesson) *node {

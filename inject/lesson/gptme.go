@@ -45,7 +45,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	}
 }
 
-// gptmeFields returns pairs: a field's name in the AIP-11 form, and in the gptme form.
+// gptmeFields returns alternating field names: in the AIP-11 form, then in the gptme form.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -110,8 +110,8 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// TranslateFindings takes findings about a lesson that was converted to the AIP-11 form, and returns findings about the
-// original, file: with field names in the original form, and with findings for unread keys.
+// TranslateFindings turns findings about a lesson converted to the AIP-11 form into findings about the original file.
+// It uses the original form's field names, and adds findings for unread keys.
 func TranslateFindings(original *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(original)
 	for _, f := range findings {
@@ -160,7 +160,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status returns the lesson's state: Active unless the file says otherwise.
+// status returns the state that the key status sets, or Active.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {

@@ -20,7 +20,7 @@ func (l *Lesson) Hash() string {
 	for _, list := range [][]string{t.Tags, t.Keywords, t.NotKeywords, t.Tools, t.ErrorPatterns, t.Models} {
 		hashList(h, list)
 	}
-	if len(t.ErrorKinds) > 0 { // only if present: approvals from before this field stay valid
+	if len(t.ErrorKinds) > 0 { // only if present, so that an approval from before this field existed stays valid
 		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
 	}
 	if len(t.RequestKinds) > 0 {

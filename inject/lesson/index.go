@@ -18,7 +18,7 @@ const (
 	ArchiveDir = "_archive"
 )
 
-// Counts holds a lesson's measured results, unlike the claims in the file.
+// Counts holds a lesson's measured results, not the author's claims in the file.
 type Counts struct{ Success, Failure int }
 
 // FormatIndex returns a Markdown table with the lessons. If counts is nil, all counts are zero.
@@ -36,7 +36,8 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// ParseIndexCounts returns the counts in an index by slug. A writer that knows no newer counts writes these again.
+// ParseIndexCounts returns the counts in an index file by slug. A writer without newer counts passes them to
+// FormatIndex again.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
 	countsBySlug := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -80,15 +81,15 @@ const (
 
 // Event.Detail keys.
 const (
-	DetailHand    = "by_hand"          // edit without precept: HandFile, HandUncommitted, or a commit id
+	DetailHand    = "by_hand"          // manual edit of the file, without precept: HandFile, HandUncommitted, or a commit id
 	DetailWith    = "sessions_with"    // rewarded sessions with the lesson
 	DetailWithout = "sessions_without" // rewarded sessions where the lesson was withheld
 )
 
 // DetailHand values.
 const (
-	HandFile        = "file"        // not in a git repository, so the author is unknown
-	HandUncommitted = "uncommitted" // in a git repository, not committed yet
+	HandFile        = "file"        // the file is not in a git repository, so the author is unknown
+	HandUncommitted = "uncommitted" // the edit is not committed yet
 )
 
 // AppendLog appends events to a bank's audit log.

@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// part is a text in a lesson file that the injection scan reads.
+// part is a text in a lesson file, scanned for prompt injections and secrets.
 type part struct {
 	field, text string
 	forModel    bool
 }
 
-// textParts returns a lesson's texts. Those that a model may see (forModel) come first.
+// textParts returns a lesson's texts. forModel is true for the texts that a model can see.
 func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {

@@ -34,8 +34,8 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern reports whether a text looks like a file pattern, such as "*.proto" or "locales/*". Its * is no
-// wildcard in a phrase, because no letter or digit is next to it.
+// isFilePattern reports whether a text looks like a file pattern, such as "*.proto" or "locales/*". In a phrase, such a
+// * is no wildcard, because no letter or digit is next to the *.
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")

@@ -31,8 +31,8 @@ func (s State) Valid() bool {
 	return s.IsActive() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// IsActive reports whether a lesson in this state may match. A benched lesson (expected to do harm) may match, because
-// the effect is still measured in some sessions.
+// IsActive reports whether a lesson in this state can match. A benched lesson (expected to do harm) can match, because
+// precept still measures the effect in a few sessions.
 func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format that a lesson was read from.
@@ -88,9 +88,9 @@ func (s Scope) admits(q *Query) bool {
 // the lesson is chosen for).
 type TrialPlan struct {
 	Epsilon float64   // withholding probability; 0 means 0.5
-	Until   float64   // half-width of the effect's interval that ends the trial; 0 means until an operator ends it
+	Until   float64   // the trial ends when the effect's interval has this half-width; 0 means that an operator ends it
 	Picks   int64     // picks with a reward before a planned trial is evaluated; 0 means not planned
-	Started time.Time // start of a planned trial; distinguishes it from the lesson's earlier trials
+	Started time.Time // start of a planned trial, to distinguish the lesson's successive trials
 	Outcome string    // trial.Outcome measured by a planned trial; empty means the reward
 }
 
@@ -128,7 +128,7 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// Support returns the number of supporting sessions and other sources. Evidence may name only some of them.
+// Support returns the number of supporting sessions and other sources, including those not listed in Evidence.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
 // IsActiveAt reports whether the lesson is active and not expired, regardless of lessons that supersede it; see
@@ -151,12 +151,13 @@ func (l *Lesson) PlannedTrialName() string {
 	return trial.PlannedName(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
-// IsAboutError reports whether one can measure that the lesson's error recurs. The distiller writes only such lessons.
+// IsAboutError reports whether the lesson is meant to prevent an error, so that precept can measure how often the error
+// recurs. The distiller writes only such lessons.
 func (l *Lesson) IsAboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// ShouldPrevent reports whether one of the errors has a kind or contains a phrase in l.Prevents.
+// ShouldPrevent reports whether l.Prevents names one of the errors, by an error kind or a phrase.
 func (l *Lesson) ShouldPrevent(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

@@ -21,15 +21,15 @@ const (
 	titleWeight       = 0.85 // relative to a phrase
 	descriptionWeight = 0.75 // relative to a phrase
 	singleWeight      = 0.6  // factor for the weight of a part with one stem
-	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
-	explainedWeight   = 0.4  // weight of the second share
+	coverWeight       = 0.6  // weight of the share of a part found in the window, for the lesson's best part
+	explainedWeight   = 0.4  // weight of the share of the window found in the lesson
 	relatedWeight     = 0.65 // a related stem, relative to an equal stem
 	commonWeight      = 2.31 // a stem with at most this weight is common, and has no related stems
 
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
-	rareInformation = 4.3  // shared weight from which rareDiscount applies
+	rareInformation = 4.3  // from this shared weight on, rareDiscount is subtracted from minLike
 	rarePhrase      = 4.5  // minimum phrase weight for relatedPhrase: the weight of a phrase in 1% of the sessions
-	freeWindows     = 4    // more windows per text raise minLike by perDoubling
+	freeWindows     = 4    // with more windows in a text, perDoubling is added to minLike
 )
 
 // likeBounds holds the limits for one kind of text. The first three are minimum shared weights.
@@ -58,8 +58,8 @@ const (
 	numTextKinds
 )
 
-// likePart is a lesson's phrase, title or description. A total part has all stems of a lesson that are compared with
-// one kind of text.
+// likePart is a lesson's phrase, title or description. A total part instead holds all stems of the lesson that are
+// compared with one kind of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
 	textKinds   [numTextKinds]bool // kinds of text compared with the part
@@ -75,8 +75,7 @@ type likeTerm struct {
 	topicLessons []int32 // lessons with this main topic
 }
 
-// likeIndex finds the lessons similar to a window: it finds lessons that share stems with the window, and scores them.
-// Everything except scratch is immutable.
+// likeIndex finds and scores the lessons that share stems with a window. Everything except scratch is immutable.
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
@@ -119,11 +118,11 @@ func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 		x.addPart(likePart{lesson: lesson, textKinds: textKinds, weight: weight}, stems)
 		return stems
 	}
-	everywhere, inErrors := [numTextKinds]bool{true, true}, [numTextKinds]bool{fromErrors: true}
+	allKinds, errorsOnly := [numTextKinds]bool{true, true}, [numTextKinds]bool{fromErrors: true}
 	for i, p := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-		textKinds := everywhere
+		textKinds := allKinds
 		if i >= len(l.Trigger.Keywords) {
-			textKinds = inErrors
+			textKinds = errorsOnly
 		}
 		phrases++
 		for _, s := range add(1, p, textKinds) {
@@ -132,12 +131,12 @@ func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 			}
 		}
 	}
-	about := everywhere
+	titleKinds := allKinds
 	if l.aboutErrors() {
-		about = inErrors
+		titleKinds = errorsOnly
 	}
-	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, about), add(descriptionWeight, l.Trigger.Description, about))) {
-		if phraseCounts[s] > 0 { // title or description confirms the stem
+	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, titleKinds), add(descriptionWeight, l.Trigger.Description, titleKinds))) {
+		if phraseCounts[s] > 0 { // a stem in a phrase and in the title or description counts as two more phrases
 			phraseCounts[s] += 2
 		}
 	}
@@ -263,8 +262,8 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows that are similar to a lesson, best first. The scores are at least share times the
-// minimum for a match.
+// similarWindows returns the windows that are similar to a lesson, best first. Their scores are at least share times
+// the minimum score for a match.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

@@ -8,9 +8,9 @@ import (
 )
 
 // WithLikeness returns a copy of the book that also matches by likeness: a sentence or line that shares enough words
-// with a lesson matches, even without one of the lesson's phrases. Thresholds are set so that at most the share rate of
-// captured sentences and lines reaches a lesson's threshold. With too few captured sessions, WithLikeness returns the
-// book itself.
+// with a lesson matches, even without one of the lesson's phrases. Each lesson gets a threshold that at most the share
+// rate of the captured sentences and lines reaches. With too few captured sessions, WithLikeness returns the book
+// itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -25,7 +25,8 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exactMatches returns the lessons with a phrase or request kind in a text, regardless of other conditions.
+// exactMatches returns the indices in b.active of the lessons with a phrase or request kind in a text, regardless of
+// other conditions.
 func (b *Book) exactMatches(text string, from textKind) []int32 {
 	s := b.takeScratch()
 	defer b.putScratch(s)
@@ -65,8 +66,7 @@ func (b *Book) AsksForLikeness() bool {
 // MatchesByLikeness reports whether the book comes from WithLikeness, and so also matches texts with similar words.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits appends the lessons with words similar to the query's texts to the exact matches in hits, without
-// duplicates.
+// likeHits appends the matches by likeness to the exact matches in hits, without duplicates.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {
@@ -86,8 +86,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the sentences and lines in a query that are similar to a lesson, best first. The scores are at least
-// minShare times the minimum for a match.
+// Likeness returns the sentences and lines in a query that are similar to a lesson, best first. Their scores are at
+// least minShare times the minimum score for a match.
 func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	if b.like == nil {
 		return nil
@@ -99,8 +99,8 @@ func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	return b.like.similarWindows(q, int32(i), float32(minShare)) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// MatchByMeaning returns a hit for a lesson that matches earlier words in a session by meaning. ok is false if a
-// condition, such as not_keywords, does not hold.
+// MatchByMeaning returns a hit for r, a match by meaning (embeddings) with earlier words in the session. ok is false if
+// the lesson has changed since, or if another condition, such as a not_keyword, excludes the query.
 func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
@@ -110,7 +110,7 @@ func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	return Hit{Lesson: r.Lesson, Resemblance: &r}, true
 }
 
-// AdmitsQuery reports whether a lesson's scope, models and not_keywords admit a query.
+// AdmitsQuery reports whether a lesson's scope, models and not_keywords allow a match with a query.
 func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == slug })
 	if i < 0 {
@@ -120,12 +120,12 @@ func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// vetoes reports whether a not_keyword in b.active[l] occurs in the query.
-func (b *Book) vetoes(l int32, q *Query) bool {
+// vetoes reports whether a not_keyword in b.active[index] occurs in the query.
+func (b *Book) vetoes(index int32, q *Query) bool {
 	s := b.takeScratch()
 	defer b.putScratch(s)
 	b.scanAll(s, q)
-	return s.states[l].vetoed
+	return s.states[index].vetoed
 }
 
 // EmbeddingText returns the text for a lesson's embedding, or "" if a user's words cannot trigger the lesson.
@@ -141,7 +141,7 @@ func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines in a text, except those with only function words.
+// Sentences returns the sentences and lines in a text, except those with only function words, such as articles.
 func Sentences(text string) (out []string) {
 	for w := range splitWindows(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

@@ -8,7 +8,8 @@ import (
 	"precept/inject/request"
 )
 
-// patternKinds returns the kinds of a lesson's error patterns, unless the lesson names kinds itself.
+// patternKinds returns the error kinds that the lesson's error patterns belong to, or none if the lesson names error
+// kinds itself.
 func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	if len(l.Trigger.ErrorKinds) > 0 {
 		return nil
@@ -21,8 +22,8 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns the request kinds that occur in at least half of the keywords, unless the lesson names kinds
-// itself.
+// phraseKinds returns the request kinds that at least half of the keywords belong to, or none if the lesson names
+// request kinds itself.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
@@ -38,7 +39,8 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare bounds the share of captured sessions with a kind. A more frequent kind matches no lesson.
+// maxKindShare is the largest share of captured sessions in which a kind may occur. A more frequent kind is too general
+// to select a lesson.
 const maxKindShare = 0.05
 
 // matchErrorKind returns a lesson that has an error pattern with the error's kind and shares a word with the error. If
@@ -68,9 +70,9 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns a lesson with keywords that request the same kind as the user's sentence. The lesson must
-// also have a stem equal or related to a stem in the sentence. If there are several, matchRequestKind returns the
-// lesson with the largest shared weight.
+// matchRequestKind returns a lesson with keywords of the same request kind as the user's sentence, and with a stem
+// equal or related to a stem in the sentence. If there are several, it returns the lesson with the largest shared
+// weight.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

@@ -156,8 +156,9 @@ type likeCredit struct {
 	isPhrase bool // has several words
 }
 
-// credit adds a window's stem to the parts with the equal or related term t. A total part (see likePart) counts each
-// stem once. Other parts count each term once, and count a stem without an equal term only for one related term.
+// credit adds a window's stem to the parts with the equal or related term t. A total part (see likePart) counts each of
+// the window's stems once. Other parts count each of their terms once, and a single-word stem that has only related
+// terms in the part counts for the first of them.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.budget -= len(t.parts); s.budget < 0 {
 		return
@@ -190,8 +191,8 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 }
 
-// suffices reports whether the shared stems are enough: two stems, the main topic, or a phrase related to a term in the
-// lesson. Each case has a minimum in likeBounds.
+// suffices reports whether the shared stems are enough for a score: two stems, the main topic, or a phrase related to a
+// term in the lesson. Each case has a minimum in likeBounds.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
 	switch bounds := &boundsByKind[from]; {
 	case all.hasRelatedPhrase:

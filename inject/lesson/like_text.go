@@ -17,13 +17,13 @@ const (
 	maxWindowStems = 48       // longer sentences are split
 )
 
-// window is a sentence or line with the distinct stems.
+// window is a sentence or line, with the distinct stems in it.
 type window struct {
 	text  string
 	stems []string
 }
 
-// splitWindows yields the sentences and lines with stems.
+// splitWindows yields the sentences and lines that contain a stem.
 func splitWindows(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -76,8 +76,8 @@ func textStems(text string) []string {
 	return out
 }
 
-// wordStems yields words with their stems, except function words. A stem may also be a phrase in related.txt or a
-// shape, such as {version}. A file name is one word and is the stem, too.
+// wordStems yields words with their stems, except function words, such as articles. Phrases in related.txt, shapes such
+// as {version}, and file names count as stems.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -122,7 +122,7 @@ func nameParts(name string) iter.Seq[string] {
 		from := 0
 		if !productNames()[strings.ToLower(name)] {
 			for i := 1; i < len(name); i++ {
-				if before, here := name[i-1], name[i]; 'a' <= before && before <= 'z' && 'A' <= here && here <= 'Z' {
+				if last, next := name[i-1], name[i]; 'a' <= last && last <= 'z' && 'A' <= next && next <= 'Z' {
 					if !yield(name[from:i]) {
 						return
 					}
@@ -156,7 +156,8 @@ func fileName(field string) string {
 // maxStemmedBytes limits a stemmed word. Longer words are hashes and encoded data.
 const maxStemmedBytes = 32
 
-// likeStem returns the stem of a word or the word's synonyms, or "" for function words, numbers and single letters.
+// likeStem returns the common stem of a word and the word's synonyms, or "" for function words, numbers and single
+// letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmedBytes {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/request"
 )
 
-// Limits for the captured traffic, the source of word frequencies.
+// Limits for the captured traffic, which provides the word frequencies.
 const (
 	// LikeSessions is the minimum number of captured sessions for likeness. With fewer, word frequencies are too
 	// uncertain.
@@ -18,8 +18,8 @@ const (
 	// MaxLikeSessions limits the sessions in a Traffic.
 	MaxLikeSessions = 2000
 
-	maxTrafficWindows = 50_000
-	maxTextWindows    = 64 // per text
+	maxTrafficWindows = 50_000 // per Traffic
+	maxTextWindows    = 64     // per text
 )
 
 // Traffic holds stem frequencies in captured sessions, and windows (sentences and lines) for computing thresholds.

@@ -159,7 +159,7 @@ var synonyms = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// canonical returns the stem that stands for a stem's synonyms.
+// canonical returns the stem of the first synonym in the stem's line in synonymLines, or the stem itself.
 func canonical(stem string) string {
 	if s, ok := synonyms()[stem]; ok {
 		return s

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// matchState is what a match has found out about one lesson.
+// matchState holds Match's intermediate results for one lesson.
 type matchState struct {
 	isTouched             bool  // in scratch.touched
 	matchesWords          bool  // a trigger matches the user's words, their request kinds, or the tags
@@ -16,8 +16,8 @@ type matchState struct {
 }
 
 // maxWork limits the work in one match, counted in found phrases and compared positions. Typical texts need a few
-// hundred; maxWork takes a few milliseconds. Without maxWork, a crafted text could take a second if phrases contain a *
-// or are suffixes of each other.
+// hundred. maxWork takes a few milliseconds; a text crafted against phrases with a *, or phrases that are suffixes of
+// each other, would otherwise take a second.
 const maxWork = 1 << 18
 
 // scratch is reusable memory for a match.
@@ -30,7 +30,7 @@ type scratch struct {
 	touched []int32      // lessons with a trigger or not_keyword in a text
 }
 
-// touch returns the state of lesson n, and adds n to touched.
+// touch returns the state of lesson n, and remembers n for hits and reset.
 func (s *scratch) touch(n int32) *matchState {
 	m := &s.states[n]
 	if !m.isTouched {
@@ -62,7 +62,7 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// takeScratch returns a scratch. The caller gives it to putScratch.
+// takeScratch returns an empty scratch. The caller returns it with putScratch.
 func (b *Book) takeScratch() *scratch {
 	s, _ := b.scratch.Get().(*scratch)
 	s.budget = maxWork
@@ -203,8 +203,8 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isExpiredOrSuperseded reports whether the lesson is expired or superseded. A superseding lesson counts only if the
-// scope admits the query.
+// isExpiredOrSuperseded reports whether the lesson is expired, or superseded by a lesson for the query's tenant and
+// agent.
 func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
@@ -215,7 +215,7 @@ func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
-// hits returns the touched lessons admitted by the query.
+// hits returns the touched lessons that fulfil all conditions.
 func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil

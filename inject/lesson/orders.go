@@ -37,7 +37,7 @@ type instructionRules struct {
 //nolint:gochecknoglobals // immutable, compiled at first use
 var injectionRules = sync.OnceValue(func() *instructionRules {
 	parts := map[string][]string{}
-	var book instructionRules
+	var rules instructionRules
 	for _, section := range strings.Split(instructionRulesText, "\n[")[1:] { // the first part is a comment
 		head, lines, _ := strings.Cut(section, "]\n")
 		if head == "parts" {
@@ -46,13 +46,13 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 					parts[name] = append(parts[name], words)
 				}
 			}
-		} else if what, how, ok := strings.Cut(head, ": "); ok {
-			book.rules = append(book.rules, readInstructionRule(what, strings.Split(how, ", "), lines, parts))
+		} else if ruleName, options, ok := strings.Cut(head, ": "); ok {
+			rules.rules = append(rules.rules, readInstructionRule(ruleName, strings.Split(options, ", "), lines, parts))
 		}
 	}
-	book.sendVerb = regexp.MustCompile(norm.NFD.String(strings.Join(parts["send foreign"], "|")))
-	book.sendNoun = regexp.MustCompile(norm.NFD.String(strings.Join(parts["secret foreign"], "|")))
-	return &book
+	rules.sendVerb = regexp.MustCompile(norm.NFD.String(strings.Join(parts["send foreign"], "|")))
+	rules.sendNoun = regexp.MustCompile(norm.NFD.String(strings.Join(parts["secret foreign"], "|")))
+	return &rules
 })
 
 // readInstructionRule parses a section, and replaces <name> in a pattern by that part's alternatives.
@@ -90,7 +90,7 @@ func confusableSkeletons(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain reports whether a text may match. This cheap test saves most regular-expression matches.
+// mayContain reports whether a text can match. This cheap test avoids most regular-expression matches.
 func (o *instructionRule) mayContain(text string) bool {
 	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
@@ -156,8 +156,8 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsInOtherLanguage reports whether a text, without accents, has an address near a verb for sending and a word for a
-// secret.
+// sendsInOtherLanguage reports whether bare, a text without accents in a language other than English, has an address
+// near a verb for sending and a word for a secret.
 func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isUnrelatedFile(&root):
-		// Checked first, because faults in a file that is not a lesson are useless.
+		// Checked first, because a list of faults does not help the author of a file that is not a lesson.
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:
 		return nil, faults
@@ -107,8 +107,8 @@ func (l *Lesson) needsReview() bool {
 	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether the current text needs an approval. An approval for a different text does not count,
-// because an author could change an approved lesson. A program's lesson always needs an approval.
+// lacksApproval reports whether the current text needs an approval. An approval for a different text does not count, or
+// an author could change a lesson after the approval. A program's lesson always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // hand-written

@@ -2,8 +2,8 @@ package lesson
 
 import "sync"
 
-// ParseCache shares parsed texts among a bank's readers. All readers must have equal secret finders. A ParseCache is
-// safe for concurrent use. A nil ParseCache is empty.
+// ParseCache shares parsed texts among a bank's readers. All readers must have equal secret finders, because the
+// finders' results are shared, too. A ParseCache is safe for concurrent use. A nil ParseCache is empty.
 type ParseCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -19,14 +19,14 @@ func (p *ParseCache) get(e *entry) *entry {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.entries[e.name]; known != nil && known.path == e.path && known.raw == e.raw {
-		return known
+	if cached := p.entries[e.name]; cached != nil && cached.path == e.path && cached.raw == e.raw {
+		return cached
 	}
 	return nil
 }
 
-// put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it depends on
-// the earlier versions seen by the reader.
+// put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it holds the
+// last valid version that its reader has seen.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

@@ -15,7 +15,7 @@ const maxRun = 256
 type phrase struct {
 	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
 	pieces                 [][]byte // between the wildcards
-	longest                int      // piece that the automaton searches for
+	longest                int      // index of the longest piece, which the automaton searches for
 	atWordStart, atWordEnd bool     // the phrase must start or end a word
 	letters                int      // letters in the first word
 }
@@ -72,8 +72,8 @@ func tagKey(tag string) string {
 	return strings.TrimSpace(string(appendText(nil, tag)))
 }
 
-// canTrigger reports whether a phrase may trigger a lesson. A stop word may not, because "the" would trigger a lesson
-// in every session. A phrase needs a letter or digit, and two characters, except in a script without spaces.
+// canTrigger reports whether a phrase can trigger a lesson. A stop word cannot, because "the" would trigger a lesson in
+// every session. A phrase needs a letter or digit, and two characters, except in a script without spaces.
 func (p *phrase) canTrigger() bool {
 	words, nonBlank := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
@@ -97,8 +97,8 @@ func (p *phrase) endsAt(text []byte, end int, budget *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), budget) && p.matchAfter(text, end, budget)
 }
 
-// matchAfter reports whether the pieces after the longest piece follow. Taking a piece's first match leaves the most
-// text for the next piece, so each position is compared only once.
+// matchAfter reports whether the pieces after the longest piece occur in text from at on. Taking a piece's first match
+// leaves the most text for the next piece, so each position is compared only once.
 func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
@@ -118,8 +118,8 @@ func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.atWordEnd || canEndPhrase(text, at)
 }
 
-// matchBefore reports whether the pieces before the longest piece precede that piece, and works backwards like
-// matchAfter.
+// matchBefore reports whether the pieces before the longest piece occur in text before at. It works like matchAfter,
+// backwards.
 func (p *phrase) matchBefore(text []byte, at int, budget *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]

@@ -19,7 +19,7 @@ type Query struct {
 	Tools              []string // offered by the request
 	Now                time.Time
 
-	LimitExceeded bool // Match exceeded maxWork
+	LimitExceeded bool // set by Match if the query exceeds maxWork
 }
 
 // RequestKinds returns the request kinds in the user's words.

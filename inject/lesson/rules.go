@@ -234,7 +234,7 @@ func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef ignores maxSlug, because the schema has no maximum for slugs in supersedes.
+// isSlugRef reports whether s is a slug of any length. The schema has no maximum for slugs in supersedes.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }

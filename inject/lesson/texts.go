@@ -16,7 +16,7 @@ type SecretFinder = func(text string) []string
 // Texts parses a bank's files, from a directory or a shared Redis, into a book. If a text becomes invalid, the last
 // valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
 type Texts struct {
-	pathPrefix string            // precedes names in messages
+	pathPrefix string            // prepended to names in messages
 	secrets    []SecretFinder    // a secret quarantines a text until it is approved
 	entries    map[string]*entry // by name; nil before the first load
 	archived   map[string]bool
@@ -35,9 +35,9 @@ type entry struct {
 	secretKinds []string         // the lesson is quarantined for these secrets
 }
 
-// NewTexts returns an empty bank. from precedes the names in messages.
-func NewTexts(from string, secrets ...SecretFinder) *Texts {
-	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
+// NewTexts returns a Texts without lessons. pathPrefix is prepended to names in messages.
+func NewTexts(pathPrefix string, secrets ...SecretFinder) *Texts {
+	return &Texts{pathPrefix: pathPrefix, secrets: secrets, book: NewBook(nil)}
 }
 
 // ShareCache makes t share parsed texts with the bank's other readers, and returns t.
@@ -65,8 +65,8 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 			continue
 		}
 		e := &entry{name: name, path: t.pathPrefix + "/" + name, raw: string(text)}
-		if known := t.parsed.get(e); known != nil {
-			next[name] = known
+		if cached := t.parsed.get(e); cached != nil {
+			next[name] = cached
 			continue
 		}
 		if old != nil {
@@ -134,7 +134,7 @@ func (t *Texts) parse(e *entry) {
 		return
 	}
 	if l.State == Quarantined && l.Approval.ContentHash == l.ContentHash {
-		l.State = Paused // as earlier versions wrote it
+		l.State = Paused // earlier versions wrote a paused lesson this way
 	}
 	kinds := t.quarantineSecrets(l)
 	l.Path = e.path
@@ -164,7 +164,7 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unreadable)
-	pathBySlug := map[string]string{} // by slug
+	pathBySlug := map[string]string{}
 	for _, e := range t.byPrecedence() {
 		if len(e.errs) > 0 {
 			p := Problem{Path: e.path, Errors: e.errs, PreviousActive: e.lesson != nil}
@@ -201,8 +201,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence returns the entries in the order in which they get a slug. Active lessons come first, so that a copy
-// waiting for an approval does not displace one.
+// byPrecedence returns the entries in the order in which they claim their slugs. Active lessons come first, so that a
+// copy waiting for an approval does not displace an active lesson.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.IsActive() {

@@ -18,9 +18,9 @@ const (
 // Watcher reloads a lesson directory when it changes. Only Run starts goroutines, and waits for them. Set the fields
 // before Run.
 //
-// Each poll walks the directory, unless the kernel watches it and has seen no change. A walk finds every change on
-// every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two changes within
-// one tick of the file system's clock, so the polls after a change also read the texts.
+// Each poll walks the directory, unless the kernel watches the directory and has reported no change. A walk finds every
+// change on every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two
+// changes within one tick of the file system's clock, so the polls after a change also read the texts.
 type Watcher struct {
 	Poll     time.Duration // time between polls; NewWatcher sets 1 s
 	Debounce time.Duration // time without a change before a read; NewWatcher sets 100 ms
@@ -98,8 +98,7 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// disableEventsOnError turns kernel events off if err, the error from opening or extending them, is not nil. The
-// watcher then only polls.
+// disableEventsOnError turns kernel events off if err is not nil. The watcher then walks at every poll.
 func (w *Watcher) disableEventsOnError(err error) {
 	if err == nil {
 		return

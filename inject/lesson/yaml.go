@@ -69,7 +69,7 @@ func indexKey(n *node, key string) int {
 
 func readYAML(src string) (root node, faults ValidationErrors) {
 	defer func() {
-		// A hostile file may make the library panic.
+		// A hostile file can make the library panic.
 		if r := recover(); r != nil {
 			faults = ValidationErrors{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
