@@ -21,10 +21,13 @@ func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
 	options := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options)), level
+	handler := func(w io.Writer) slog.Handler {
+		if c.Format == "json" {
+			return slog.NewJSONHandler(w, options)
+		}
+		return slog.NewTextHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options)), level
+	return slog.New(handler(&logWriter{w: w, handler: handler})), level
 }
 
 // setLevel sets the named level, and ignores an unknown name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"precept/configs"
 	"precept/inject/lesson"
 	"precept/internal/label"
 	"precept/internal/session"
@@ -34,6 +36,36 @@ func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	if n := countActive(book, now); n != 2 {
 		t.Errorf("countActive = %d, want 2", n)
 	}
+}
+
+func TestLogDropsLinesWhileReaderHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		log, _ := newLogger(w, configs.Log{})
+		start := time.Now()
+		log.Info("first")
+		log.Info("second")
+		log.Info("third")
+		if waited := time.Since(start); waited > logWait {
+			t.Errorf("three lines took %s without a reader, want at most %s", waited, logWait)
+		}
+		output := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(r) // a pipe's reader does not fail
+			output <- b
+		}()
+		synctest.Wait()
+		log.Info("fourth")
+		_ = w.Close()
+		got := string(<-output)
+		for _, part := range []string{"msg=first", "lost\" lines=2\n", "msg=fourth"} {
+			_, after, found := strings.Cut(got, part)
+			if !found {
+				t.Fatalf("got the rest %q, want %s in it", got, part)
+			}
+			got = after
+		}
+	})
 }
 
 // The log has at most one line per step in ten seconds, and one line a minute while the store or the outbox is
