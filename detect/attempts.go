@@ -21,9 +21,9 @@ const (
 	minSuccessAttempts = 3 // attempts in a loop if all succeeded
 )
 
-// countAttempts counts the newest call and the attempts before it. The count ends at an attempt with a different
-// result, and at another call that may have changed something. budgetsDiffer reports whether the attempts differ at
-// all, and warned whether an attempt already got a warning.
+// countAttempts counts the newest call and the attempts before it, up to an attempt with a different result, or another
+// call that may have changed something. budgetsDiffer reports whether the attempts differ, and warned whether one
+// already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
@@ -283,8 +283,7 @@ func readGrep(args []string) (command, pattern string) {
 	return command, pattern
 }
 
-// withoutOptions joins a command's words, without settings such as -c NAME=VALUE, and without options in which no value
-// is written.
+// withoutOptions joins a command's words. It drops settings such as -c NAME=VALUE, and options without a value.
 func withoutOptions(words []string) string {
 	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
 		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
@@ -339,8 +338,7 @@ func isLineRange(w string) bool {
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo bounds the steps searched for an edit and the edit that undoes it.
-const maxUndo = 32
+const maxUndo = 32 // steps that isUndoLoop searches
 
 // isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. If the commands between
 // the edits differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.

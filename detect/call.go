@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// purpose is what a call does. The purpose decides how the result is judged: shell output is searched line by line, but
-// a read file is a failed result only if the whole text is a short error message.
+// purpose is what a call does. It decides how the result is judged: shell output is searched line by line, but a file's
+// text is a failure only if it is a short error message as a whole.
 type purpose uint8
 
 const (
@@ -35,8 +35,7 @@ type toolCall struct {
 	shell        shellCommand
 }
 
-// maxCommand bounds the bytes analysed in a command. The rest of a longer command is usually data.
-const maxCommand = 4096
+const maxCommand = 4096 // bytes analysed; the rest of a longer command is usually data
 
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, nameWords: nameWords(name)}
@@ -111,8 +110,7 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas reports whether the tool's name has one of words. It is a function, because a function value would move words
-// to the heap.
+// nameHas reports whether the tool's name has one of words.
 func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 
 func (c *toolCall) hasFileArg() bool {

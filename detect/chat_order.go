@@ -10,7 +10,7 @@ import (
 
 // chatSideKind returns the kind of housekeeping that a message asks for, or "". low is the message in lower case. The
 // first instruction before the quoted conversation decides, or else the first one in the last paragraph after the
-// conversation. An agent that sends the whole history in one message also quotes a conversation, but begins with other
+// conversation. An agent's message with the whole history also quotes a conversation, but begins with other
 // instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)

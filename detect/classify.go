@@ -4,8 +4,7 @@ import (
 	"strings"
 )
 
-// maxText bounds the bytes read at each end of a result. Tools report failures there.
-const maxText = 48 << 10
+const maxText = 48 << 10 // bytes read at each end of a result, where tools report failures
 
 // Classify judges a tool result. isError is the API's error flag: +1 for an error, -1 for no error, 0 for no flag.
 func Classify(toolName, args, text string, isError int8) Judgement {

@@ -11,9 +11,9 @@
 //
 // The words that the rules search for are in phrases.tsv and calls.tsv (phrases.go).
 //
-// Contract: each judgement names the rule that decided, so that an operator can check the judgement. Error flags and
-// exit codes take precedence over text.
+// Contract: each judgement names the deciding rule, so that an operator can check it. Error flags and exit codes take
+// precedence over text.
 //
-// Hazard: results quote code and logs with many errors. A false alarm inserts a misleading warning into a request,
-// whereas a missed failure only means that a lesson is not shown. Therefore precision is more important than recall.
+// Hazard: results quote code and logs with many errors. A false alarm inserts a misleading warning into a request, but
+// a missed failure only means that a lesson is not shown. Therefore precision is more important than recall.
 package detect

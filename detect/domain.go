@@ -11,8 +11,8 @@ import (
 // the tool did nothing, the first clause usually says so.
 
 // isContent reports whether a text is content that the tool returns, although the given rule found a failure in the
-// text. For example, a dictionary entry begins with a phrase in the list "word-class". A phrase in the list
-// "about-call" belongs to a message about the call.
+// text. For example, a dictionary entry begins with a phrase in the list "word-class". A text with a phrase in
+// "about-call" is about the call.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {

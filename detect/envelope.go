@@ -8,9 +8,9 @@ import (
 
 // An envelope is the JSON or Python literal that an API or a harness writes around an answer.
 
-// judgeEnvelope judges a result by the fields for success, error, exit code and status in the envelope v. Fields in
-// nested objects are data, except if the object is the wrapped answer, which can be another envelope. depth is the
-// number of envelopes around v.
+// judgeEnvelope judges a result by the fields for success, error, exit code and status in the envelope v. Nested
+// objects are data, except for the wrapped answer, which can be another envelope. depth is the number of envelopes
+// around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -226,8 +226,8 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask reports whether v describes a running task. A task id is required, because an order can also have
-// the status "pending".
+// isUnfinishedTask reports whether v describes a running task. Only a task id shows this, because an order can also
+// have the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, hasTaskID := v.get(p.lists["key task"]...)

@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissingPhrase(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// startsWithMissingPhrase reports whether a text begins with a phrase such as "not found" or "does not exist.". At the
-// end of the text, the phrase's full stop may be missing.
+// startsWithMissingPhrase reports whether a text begins with a phrase such as "does not exist.". At the end of the
+// text, the full stop may be missing.
 func (p *phrases) startsWithMissingPhrase(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)

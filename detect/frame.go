@@ -20,8 +20,7 @@ type shellResult struct {
 // scriptFrame is the start of a result if the call was a Codex program (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines bounds the frame lines read at the start, and those read at the end of a result.
-const frameLines = 12
+const frameLines = 12 // read at each end of a result
 
 // unframe removes a known harness's frame from a result, and returns the output and the exit code. It never takes a
 // number in the output for an exit code.
@@ -123,9 +122,9 @@ func (r *shellResult) readAttribute(text string) {
 	}
 }
 
-// readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". Most such lines begin with a phrase in the list "code-of" ("the
-// command"). The code follows a phrase in "code-in-line". A command that a signal ended gets the exit code 137.
+// readCodeSentence reads "Command executed in terminal. Exit code: 1" and "[The command completed with exit code
+// 130.]". Most such lines begin with a phrase in the list "code-of" ("the command"). The code follows a phrase in
+// "code-in-line". A command that a signal ended gets the exit code 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -234,8 +233,7 @@ func betweenTags(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText removes headings, assignments ("# var_3 = \"...\""), prompts and reminders that harnesses write around a
-// result.
+// unwrapText removes the headings, assignments, prompts and reminders that harnesses write around a result.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))

@@ -133,8 +133,8 @@ func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool
 }
 
 // hasEarlierCall reports whether an earlier answer made the same call, or a call that differs only in budgets
-// (attempts.go). Decoding is expensive, so it decodes only items that contain all the call's literals (see
-// toolCall.literals).
+// (attempts.go). It decodes only items that contain all the call's literals (see toolCall.literals), because decoding
+// is expensive.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true

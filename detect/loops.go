@@ -24,8 +24,7 @@ const (
 	minAfterWarning = 2 // equal results between the first and the second warning
 )
 
-// maxSteps bounds the steps searched per loop, because reading and judging a step is expensive.
-const maxSteps = 64
+const maxSteps = 64 // steps searched per loop; reading and judging a step is expensive
 
 // detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is the i-th step before the newest,
 // or nil if there is none.
@@ -64,9 +63,9 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 }
 
 // countStreak counts the newest call's successive equal results (the streak), the warnings about them, and the equal
-// results since the newest warning. The streak ends at a different result, and at any step that may have changed the
-// result: a side effect, a wait, or a user turn. A streak of successes also ends if another call, made twice, returned
-// two different results, because something has changed between them.
+// results since the newest warning. The streak ends at a different result, and at a step that may have changed the
+// result: a side effect, a wait, or a user turn. A streak of successes also ends between another call's two different
+// results, because something has changed.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1
@@ -147,9 +146,9 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1]) // one repeated call is a streak, not a cycle
 }
 
-// keepsStreak reports whether a streak of equal results continues across a user turn. For a shell, a file tool or a
-// browser it ends, because the user may have repaired the machine. For a domain tool (domain.go) a streak of failures
-// continues, unless the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of equal results continues across a user turn: only a domain tool's (domain.go)
+// failures, unless they are transient or the user reports a change. For other tools, the user may have repaired the
+// machine.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()

@@ -11,8 +11,8 @@ import (
 )
 
 // Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
-// class is the name of a list of phrases. The test case is a text that would be judged differently without the phrase.
-// A phrase that begins or ends with a blank is in double quotes.
+// class names a list of phrases. Without the phrase, the test case would be judged differently. A phrase that begins or
+// ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string

@@ -76,7 +76,7 @@ type transcriptReader struct {
 	openValue   openValue
 }
 
-// fileSize returns the size of a regular file, or 0 for every other reader.
+// fileSize returns a regular file's size, or 0 for any other reader.
 func fileSize(r io.Reader) int64 {
 	file, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {

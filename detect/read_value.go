@@ -38,7 +38,7 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 }
 
 // dropTruncatedValue drops the open value if the line alone is a complete transcript. In that case the value began on a
-// truncated line, and would otherwise swallow all following lines.
+// truncated line, and would swallow all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.openValue.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
@@ -96,7 +96,7 @@ func (r *transcriptReader) split(part []byte) error {
 	return nil
 }
 
-// stringEnd returns the offset of the quote that ends the open string, searched from offset k, or len(part).
+// stringEnd returns the offset of the quote that ends the open string, searched from start, or len(part).
 func (r *transcriptReader) stringEnd(part []byte, start int) int {
 	if r.openValue.escaped {
 		r.openValue.escaped = false

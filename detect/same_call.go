@@ -22,7 +22,7 @@ const maxDecodedArgs = 256 << 10
 func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
 // canonicalArgs returns the form that equal calls share. Numbers are not converted, so 1 and 1.0 differ. If
-// forComparison is true, each command line is replaced by canonicalLine's result, which is not a valid command line.
+// forComparison is true, canonicalLine's result replaces each command line, and is not a valid command line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -204,8 +204,8 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	return sum
 }
 
-// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref numbers an element in
-// the newest snapshot, and the argument "element" describes the same element.
+// isOnlyID reports whether an argument is an id that differs among equal calls. A browser's ref is the element's number
+// in the newest snapshot; "element" describes the element.
 func (v lenientValue) isOnlyID(key string) bool {
 	switch strings.ToLower(key) {
 	case "ref":

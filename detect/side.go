@@ -92,8 +92,8 @@ func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	return "", false
 }
 
-// asksForTitle reports whether the text asks for a conversation's title: it has a verb from the list "side-title"
-// ("generate a"), and an object from "side-title-of" ("conversation").
+// asksForTitle reports whether the text asks for a conversation's title: it has a phrase in the list "side-title"
+// ("write a title"), and one in "side-title-of" for what the title is for.
 func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)
@@ -103,8 +103,8 @@ func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reports whether a system prompt asks for a commit message. Callers do not pass the user's text, because
-// a user may ask for a commit message, too.
+// asksForCommit reports whether a system prompt asks for a commit message. In the user's text, the same words may be
+// the user's own request.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }

@@ -76,8 +76,8 @@ func (r *Results) resultSignal(
 }
 
 // isAutomatic reports whether a harness refused a call by itself, in the same words as for a user's refusal. opencode
-// does so if it runs without a user. In that case the request offers the tool "todowrite" but no tool "question", or
-// has the user's words in double quotes. A refusal that contains the user's feedback is never automatic.
+// does so if it runs without a user: the request offers the tool "todowrite" but no tool "question", or has the user's
+// words in double quotes. A refusal with the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {

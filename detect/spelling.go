@@ -125,8 +125,8 @@ func isKeyword(w string) bool {
 }
 
 // sameCall reports whether two steps make the same call. If only one of them sets a folder or a variable, the setting
-// is ignored, because a shell may have kept it from the other call. b's identity is expensive, and rarely needed,
-// because most pairs differ in a literal.
+// is ignored, because a shell may have kept it from the other call. Comparing literals first saves computing b's
+// identity for most pairs.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result

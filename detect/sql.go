@@ -54,8 +54,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the names in a statement that contain no capital letter. The same statement with other blanks, or
-// with keywords in other case, contains these names unchanged.
+// sqlNames returns the names without capital letters in a statement. Other blanks, or keywords in a different case, do
+// not change them.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

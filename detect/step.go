@@ -206,7 +206,7 @@ func (s *step) mayChangeResults() bool {
 	return s.memo.waited || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure may end by itself, without a change by the agent.
+// isTransient reports whether the failure may end by itself.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true
@@ -231,8 +231,8 @@ func (s *step) hashedText() string {
 	return call.withoutQuery(text)
 }
 
-// sameResult reports whether two results are equal. It compares the ends first, which saves reading the whole text if
-// they differ. Equal failures can differ in the line order, so failures are always read as a whole.
+// sameResult reports whether two results are equal. It compares the ends first, and reads whole texts only if these are
+// equal. Failures are always read as a whole, because equal failures can differ in the line order.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false

@@ -33,8 +33,8 @@ func hasSameFailures(steps func(int) *step) bool {
 }
 
 // hasSameAnswers reports whether the last minSameScreens results of the newest call's tool are the same, even if the
-// arguments differ. A short result ("The seat is taken.") can be about another object each time. It counts only in a
-// game ("The door is locked."), where the call sends a command in plain language.
+// arguments differ. A short result counts only in a game ("The door is locked."), where the call sends a command in
+// plain language. Otherwise ("The seat is taken.") it can be about another object each time.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
@@ -195,6 +195,5 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads
 
-// hashPrefix returns a hash over a part near the result's start. Equal results have equal hashes. Different results
-// often have different hashes.
+// hashPrefix returns a hash over a part near the result's start. Results with different hashes differ.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

@@ -161,8 +161,8 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a user's folded text (fold) with a set of all triples, three successive bytes, in the text. The text is
-// searched for several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
+// userText is a user's folded text (fold), with the set of triples (three successive bytes) in the text. It is searched
+// for several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of triple hashes

@@ -233,7 +233,7 @@ func asksToPause(opening string, turn *userText) bool {
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declinesOffer reports whether a turn that begins with "no" only says that the user needs nothing else or does not
+// declinesOffer reports whether a turn that begins with "no" only means that the user needs nothing else or does not
 // know the answer.
 func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
@@ -249,7 +249,6 @@ func (p *phrases) declinesOffer(opening, previous string) bool {
 
 func hasQuestionMark(previous string) bool { return strings.Contains(textTail(previous), "?") }
 
-// textTail returns the end of a text, where a question to the user usually is.
 func textTail(text string) string { return text[max(0, len(text)-200):] }
 
 func begins(opening string, phrases, exceptions []string) bool {

@@ -43,8 +43,7 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften reports whether the newest steps contain enough failures of any call. It is a cheap test that fails for
-// most steps.
+// failsOften is a cheap test for enough failures of any call. It excludes most steps.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {

@@ -7,7 +7,7 @@ import (
 )
 
 // verification returns "test", "lint" or "build", and whether the run passed. The kind is "" for other calls, and for a
-// run with an unknown outcome because it did not start, did not end, or has an exit code hidden by a pipe.
+// run that did not start or end, or with an exit code hidden by a pipe.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.

@@ -14,8 +14,8 @@ const (
 )
 
 // WorkRefs returns the commits, branches and pull requests that the agent worked on, as found in new tool results. A
-// reference counts only if the call made, pushed or merged it, or asked for just this one. A hash in a list, a file or
-// the user's words does not count. recall returns calls in earlier requests.
+// reference counts only if the call made, pushed or merged it, or asked for this one only, and not in a list, a file or
+// the user's words. recall returns calls in earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := findCall(req, item.Result.CallID, recall)

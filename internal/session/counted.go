@@ -14,11 +14,8 @@ type ReplicaCounts struct {
 	Used   trial.Usage  `json:"u,omitzero"`
 }
 
-// pastParts is the key for the turns before a session's first sub-agent, when the record was not shared and had no
-// parts.
-const pastParts = ""
+const pastParts = "" // for the turns before a session's first sub-agent, when there were no parts
 
-// count adds counts to the session's sums and, for a unit, to this replica's part.
 func (r *Record) count(added ReplicaCounts) {
 	t := &r.Thread
 	if r.IsShared() {

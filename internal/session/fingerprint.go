@@ -9,10 +9,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds for Quotes. A scope (Scope without the run) is a credential; a phrase is a textPiece with a space.
+// Bounds for Quotes. A phrase is a textPiece with a space.
 const (
-	maxQuoteScopes        = 512              // scopes with conversations
-	maxQuoteConversations = 64               // per scope, counted separately with and without tools
+	maxQuoteScopes        = 512              // credentials with conversations
+	maxQuoteConversations = 64               // per credential, counted separately with and without tools
 	maxAnswers            = 6                // answers and tool results per conversation
 	maxSidePhrases        = 6                // phrases per reply to a side request
 	maxReplyCalls         = 8                // calls read per reply

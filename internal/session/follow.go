@@ -31,7 +31,7 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 				continue
 			}
 			if len(t.index.owners(r.key(k))) > 0 {
-				return false // a session with this credential has the id, so the request is a branch
+				return false // a session with this credential has the id, so the request branches off it
 			}
 			key := r.detailKey(k)
 			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.excluded || !t.continuesNewestReply(o, r) })

@@ -12,7 +12,7 @@ import (
 type head struct {
 	list           listDigest // from the newest request that continued the newest reply
 	lastActive     time.Time  // when the newest request began or ended
-	replies        stamp      // number of complete replies to main requests
+	replies        stamp      // number of complete replies, except to side requests
 	inFlight       int32      // number of requests in progress with this list
 	replyContinued bool       // a request has continued the newest reply
 	hasReply       bool       // a request got a complete reply

@@ -74,14 +74,14 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations might have the name. Some applications use one cache key for all
-// requests, or one session name per process. The known agents in this function use a cache key per conversation.
+// hasSharedName reports whether several conversations might have the name, because some applications use one cache key
+// for all requests, or one session name per process.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
 		return true
 	case NamespaceCacheKey:
-		for _, known := range [...]string{"codex", "opencode", "pi"} {
+		for _, known := range [...]string{"codex", "opencode", "pi"} { // a cache key per conversation
 			if rest, ok := strings.CutPrefix(c.Product, known); ok && (rest == "" || strings.ContainsAny(rest[:1], "-_.")) {
 				return false
 			}

@@ -12,8 +12,8 @@ type stamp uint32
 const (
 	stampWeak    stamp = 0 << 30 // text or counted id (such as "call_1") in a request
 	stampPast    stamp = 1 << 30 // random id in the session's first request
-	stampRequest stamp = 2 << 30 // random id in a later request, or content from an incomplete or side reply
-	stampReply   stamp = 3 << 30 // content from a complete reply to a main request
+	stampRequest stamp = 2 << 30 // random id in a later request; content from an incomplete reply, or a side request's reply
+	stampReply   stamp = 3 << 30 // content from any other reply
 
 	stampKind stamp = 3 << 30 // mask for the kind
 )

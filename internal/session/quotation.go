@@ -97,7 +97,7 @@ func areDisjoint(a, b match) bool {
 	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }
 
-// endsText reports whether at most a few words, too short for an instruction, follow the answer.
+// endsText reports whether at most a few words, too few for an instruction, follow the answer.
 func endsText(text string, b match) bool {
 	end := b.at + b.piece.bytesToEnd + b.piece.bytesToEnd/8 // escapes lengthen a quotation
 	if b.piece.bytesToEnd == 0 || len(text) > end+maxTailBytes {

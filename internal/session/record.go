@@ -27,7 +27,7 @@ type Record struct {
 }
 
 // Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect at each main
-// request, a request in the conversation and not a side request.
+// request (a request in the conversation, not a side request).
 type Identity struct {
 	ID      ID        `json:"-"`      // row key, not part of the document
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant can read or rate the session
@@ -55,8 +55,8 @@ type Unit struct {
 	Replica string `json:"-"` // key for this process in Thread.ReplicaCounts; set when the store keeps the record in memory
 }
 
-// Thread is the conversation's state. Record.Begin and Record.SetLastTurn set the fields at a main request,
-// Record.AddReply at the reply.
+// Thread is the conversation's state. Begin and SetLastTurn set the fields at a main request, and AddReply at the
+// reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
 	ListHash    uint64   `json:"list_hash,omitempty"`    // the newest main request's list
@@ -127,15 +127,15 @@ type State struct {
 
 	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs only the first such request
 
-	// LastPlaceholder maps kinds of redacted values to the highest placeholder number in stored exchanges, so that
-	// numbering continues there after a restart and at another replica.
+	// LastPlaceholder maps kinds of redacted values to the highest placeholder number in stored exchanges, from which
+	// numbering continues after a restart and at another replica.
 	LastPlaceholder map[string]int `json:"placeholders,omitempty"`
 
 	Dirty bool `json:"-"` // changed since last written to a row
 }
 
 // Block is inserted text. Every turn inserts the same text again as long as the request contains the anchor, the
-// message or result into which the text was inserted.
+// message or result with the text.
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`
@@ -164,8 +164,8 @@ type LoopState struct {
 	DeltaState  []byte          `json:"delta,omitempty"`  // detector state for delta requests without the history
 }
 
-// Snapshot returns a copy of identity, unit, turns, tokens and assignment. The session is closed from the copy, because
-// requests may change the record at the same time.
+// Snapshot returns a copy of the fields needed to close the session, because requests may change the record at the same
+// time.
 func (r *Record) Snapshot() *Record {
 	t := &r.Thread
 	return &Record{

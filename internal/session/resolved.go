@@ -33,8 +33,7 @@ type listDigest struct {
 	last  uint64 // last item's key
 }
 
-// topic is a hash over a conversation's first words, computed at the first use.
-type topic struct {
+type topic struct { // see Scope.topic; computed at the first use
 	hash  uint64
 	known bool
 }

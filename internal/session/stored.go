@@ -109,8 +109,8 @@ type Settlement struct {
 	FeedbackState int64
 }
 
-// DeadLetter marks a session or an exchange whose processing panicked. Until Readmit, the store lists a marked session
-// neither as due nor as unsettled.
+// DeadLetter marks a session or an exchange after a panic in its processing. Until Readmit, the store lists a marked
+// session neither as due nor as unsettled.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`

@@ -8,8 +8,7 @@ import (
 )
 
 // An agent with a long history asks for a summary in a side request, and begins a new list with the summary as the
-// user's words. If the list has no old call or answer, only lines in the summary identify the session. Lengths are in
-// bytes.
+// user's words. Often only lines in the summary identify the session. Lengths are in bytes.
 const (
 	minSummaryLine        = 48 // two successive lines of this length identify a session
 	minLoneSummaryLine    = 80 // one line of this length identifies a session

@@ -127,7 +127,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 
 // FindLostSession returns the stored session for a conversation that continued in r, a new session, because the store
 // did not answer in time. It compares only random ids, because another conversation might have the same texts and
-// counted ids (such as "call_1"). The newest items are from r, so it reads more items than Resolve.
+// counted ids (such as "call_1").
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, receivedAt: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}

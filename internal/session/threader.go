@@ -41,8 +41,8 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	}
 }
 
-// RecordRefusal records that the upstream refused the request's credential. The agent will refresh the token, so the
-// same first request with a new credential is a retry. Call RecordRefusal before RecordEnd.
+// RecordRefusal records that the upstream refused the request's credential, so the same first request with a new
+// credential is a retry. Call RecordRefusal before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return
@@ -52,7 +52,7 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.receivedAt)
 }
 
-// countReply counts a complete reply to a main request, and returns the reply's number.
+// countReply counts a complete reply in the conversation, and returns the reply's number.
 func (t *Threader) countReply(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind is how a main request (a request in the conversation, not a side request) relates to the previous turns.
+// TurnKind is a kind of main request, a request in the conversation and not a side request.
 type TurnKind uint8
 
 // Kinds of main requests.
@@ -127,8 +127,7 @@ const hashedArgsPrefix = `{"sha256":"`
 // HasHashedArgs reports whether a hash replaces the call's arguments.
 func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgsPrefix) }
 
-// dropOldCalls drops the oldest calls beyond maxCalls and maxCallBytes. A call needs about 40 bytes in addition to the
-// strings.
+// dropOldCalls drops the oldest calls beyond maxCalls and maxCallBytes.
 func (r *Record) dropOldCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.Thread.CallOrder) {

@@ -126,8 +126,8 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 	return n
 }
 
-// findResult returns the position of the call's result. If several results have the id, findResult compares the
-// content, because an agent may have dropped old messages.
+// findResult returns the position of the call's result. If several results have the id, it compares the content,
+// because an agent may have dropped old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.callResults(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
@@ -233,8 +233,8 @@ func appendKey(keys []string, prefix, id string) []string {
 // codeStopWord is smolagents' stop word, which the agent appends to a reply without one.
 const codeStopWord = "</code>"
 
-// TextEchoHash returns a hash for an assistant's text, "" for an empty text. TextEchoHash ignores white space at both
-// ends and text that agents append, so a reply and the copy in a request have the same hash.
+// TextEchoHash returns a hash for an assistant's text, "" for an empty text. It ignores white space at both ends and
+// text that agents append, so a reply and the copy in a request have the same hash.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head

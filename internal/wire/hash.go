@@ -134,8 +134,8 @@ func hashValue(b []byte, v span) uint64 {
 	return sum
 }
 
-// hashAt returns the hash and the end of the value at i. Otherwise the search for the end would read the innermost
-// bytes once per nesting level.
+// hashAt returns the hash and the end of the value at i. A separate search for the end would read the innermost bytes
+// once per nesting level.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64

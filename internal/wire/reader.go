@@ -9,8 +9,8 @@ import (
 	"precept/internal/label"
 )
 
-// ReplyReader assembles a Reply from a response that arrives in pieces. ReplyReader never fails, and skips unknown
-// input. Only one goroutine at a time may use a ReplyReader.
+// ReplyReader assembles a Reply from a response that arrives in pieces. It never fails, and skips unknown input. Only
+// one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
 	dialect       Dialect
 	contentLength int64
@@ -36,8 +36,8 @@ const (
 	modeJSON
 )
 
-// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. By the first byte,
-// the reader distinguishes a stream from a JSON body, because the content type is often wrong.
+// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. The reader
+// distinguishes a stream from a JSON body by the first byte, because the content type is often wrong.
 func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
 	r.sse.maxBytes = r.limit + eventOverhead

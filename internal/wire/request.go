@@ -21,8 +21,8 @@ type Hints struct {
 	Conversation    string // string or {id}
 }
 
-// Request is a parsed request body. A Request holds positions in Body, which must not change. Items and hashes are
-// computed at the first use, so a Request is not safe for concurrent use.
+// Request is a parsed request body. It holds positions in Body, which must not change. Items and hashes are computed at
+// the first use, so a Request is not safe for concurrent use.
 type Request struct {
 	Dialect            Dialect
 	Body               []byte
@@ -116,7 +116,7 @@ type scannedResult struct {
 const maxBody = math.MaxInt32 // offsets must fit into an int32
 
 // Parse returns the request in body, with the positions of the message list and the other members that precept needs.
-// Parse copies only short strings. The error is an *Uninspected.
+// It copies only short strings. The error is an *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err
