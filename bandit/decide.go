@@ -28,16 +28,16 @@ func Decide(
 // chosen holds the picks that remain.
 func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	includes := func(list []candidate, slug string) bool {
-		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
+		return slices.ContainsFunc(list, func(c candidate) bool { return c.action.Slug == slug })
 	}
 	for i := range fresh {
-		k := fresh[i]
-		pos := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == k.action.Arm })
+		c := fresh[i]
+		pos := slices.IndexFunc(a.Matched, func(m trial.Match) bool { return m.Arm == c.action.Arm })
 		switch {
-		case pos < 0 || includes(chosen, k.action.Slug):
-		case includes(best, k.action.Slug):
+		case pos < 0 || includes(chosen, c.action.Slug):
+		case includes(best, c.action.Slug):
 			a.Matched[pos].PassReason = trial.PassedRoom
-		case cfg.scoreEligible(b, session, &k):
+		case cfg.scoreEligible(b, session, &c):
 			a.Matched[pos].PassReason = trial.PassedSlots
 		default:
 			a.Matched[pos].PassReason = trial.PassedRank
@@ -52,11 +52,11 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 		return chosen
 	}
 	left := c.Room
-	return slices.DeleteFunc(chosen, func(k candidate) bool {
-		if k.action.Size > left {
+	return slices.DeleteFunc(chosen, func(pick candidate) bool {
+		if pick.action.Size > left {
 			return true
 		}
-		left -= k.action.Size
+		left -= pick.action.Size
 		return false
 	})
 }

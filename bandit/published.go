@@ -20,7 +20,7 @@ const cautionMinAlone = 30
 // better sums the distances above this mean, and worse the distances below. A lesson is presented as a caution if worse
 // exceeds better.
 //
-// Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
+// Both sums are 0 unless the difference passes a test that is valid however often it is repeated. With a test at a
 // fixed number of standard errors, a lesson without effect would soon become a caution, and stay one, because no more
 // sessions get the advice.
 //

@@ -20,7 +20,7 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	w.lastSession++
 	for _, c := range append(r.failures(), r.userOccurrences()...) {
 		w.addToCase(&c.failure, m)
-		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
+		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 { // bounds the memory for testTrigger
 			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.seen)
 		}
 	}

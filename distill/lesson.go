@@ -62,7 +62,7 @@ type support map[string]int
 // supportKeyPrefix begins the keys for notes on how many sessions support a lesson.
 const supportKeyPrefix = "support|"
 
-const modelJudgePrefix = "model:"
+const modelJudgePrefix = "model:" // begins a model's Judge.Name
 
 // total returns the number of sessions that support a lesson: the larger of the rules' sum and the largest number from
 // a model. Models and rules read the same sessions, so the numbers are not added.

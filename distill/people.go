@@ -173,14 +173,14 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether a word that the previous command lacks follows the option. This value is private, and
-// advice to use the option without it would be useless.
+// takesValue reports whether the option is followed by a word that the previous command lacks. This value is private,
+// and advice to use the option without it would be useless.
 func (c *command) takesValue(flag string, previous *command) bool {
 	pos := slices.Index(c.args, flag)
 	return pos >= 0 && pos+1 < len(c.args) && !strings.HasPrefix(c.args[pos+1], "-") && !slices.Contains(previous.args, c.args[pos+1])
 }
 
-// option returns an option, with the value if that is a short number, true or false. Other values may be private.
+// option returns an option, including the value if it is a short number, true or false. Other values may be private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {

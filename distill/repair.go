@@ -163,7 +163,7 @@ func offersPart(errorText string, failed, accepted any) bool {
 	return false
 }
 
-// asksForBoth reports whether an error contains both names, or one name and the word required or missing.
+// asksForBoth reports whether an error contains both names, or one name and the word "required" or "missing".
 func asksForBoth(errorText, a, b string) bool {
 	return strings.Contains(errorText, strings.ToLower(a)) && strings.Contains(errorText, strings.ToLower(b)) ||
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
@@ -265,7 +265,7 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp bounds the text searched for single words. A longer text contains many words by chance.
+// maxLookedUp bounds the text searched for single words, in bytes. A longer text contains many words by chance.
 const maxLookedUp = 4 << 10
 
 // addedWords returns the new words in a value, or nil if a new word is too short to be specific.

@@ -128,27 +128,27 @@ func optionFix(failed, working *command, oldOptions, newOptions []string, newWor
 	return Fix{}, false
 }
 
-// namesOption matches "unexpected argument '--glob-all' found".
+// namesOption reports whether an error names an option, as in "unexpected argument '--glob-all' found".
 func namesOption(text, option string) bool {
 	const minLen = 3
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
 // isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option.
-func isRiskyOption(f string) bool {
-	low := strings.ToLower(f)
+func isRiskyOption(option string) bool {
+	low := strings.ToLower(option)
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
 // commandFix compares commands with the same purpose that differ only in the fix. text is the failed command's error.
 func commandFix(failed, working *command, text string) (f Fix, ok bool) {
-	a, rest := failed.flags()
-	b, others := working.flags()
-	both := countCommon(others, rest)
+	oldOptions, oldWords := failed.flags()
+	newOptions, newWords := working.flags()
+	commonWords := countCommon(newWords, oldWords)
 	switch {
-	case failed.program == working.program && failed.subcommand() == working.subcommand() && both == len(rest):
-		return optionFix(failed, working, a, b, len(others)-both, text)
-	case failed.program != working.program && isProgram(failed.program) && isProgram(working.program) && both > 0 && both == len(rest):
+	case failed.program == working.program && failed.subcommand() == working.subcommand() && commonWords == len(oldWords):
+		return optionFix(failed, working, oldOptions, newOptions, len(newWords)-commonWords, text)
+	case failed.program != working.program && isProgram(failed.program) && isProgram(working.program) && commonWords > 0 && commonWords == len(oldWords):
 		if failed.subcommand() != "" && working.subcommand() == "" || !sameFamily(failed.program, working.program) {
 			return Fix{}, false
 		}

@@ -41,7 +41,7 @@ type wording struct{ Title, Advice, Slug string }
 //go:embed drafts.json
 var draftsText []byte
 
-// The entry "KIND: VARIANT" has only the templates that differ from the entry "KIND".
+// In drafts.json, the entry "KIND: VARIANT" has only the templates that differ from the entry "KIND".
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })

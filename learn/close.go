@@ -158,7 +158,7 @@ func rowRef(row *session.Row) session.Ref { return session.Ref{Tenant: row.Tenan
 // sessionFeedback is a session's stored feedback.
 type sessionFeedback struct {
 	entries []feedback.Entry
-	state   int64
+	state   int64 // feedback version, for Settlement.FeedbackState
 }
 
 // readFeedback reads sessions' feedback in parallel from a shared backend. After an error an element is nil, and

@@ -203,14 +203,14 @@ func (b *beliefs) evict() {
 		}
 		name := last.Value.(string) //nolint:forcetypeassert // all values in the list are strings
 		t := b.tenants[name]
-		many := len(b.tenants) > maxTenants
+		overLimit := len(b.tenants) > maxTenants
 		if len(b.tenants) <= minTenants {
 			return
 		}
 		switch used := t.usedAt.Load(); {
-		case !many && now-t.checkedAt < int64(idleTime):
+		case !overLimit && now-t.checkedAt < int64(idleTime):
 			return
-		case used > t.checkedAt && (many || now-used < int64(idleTime)):
+		case used > t.checkedAt && (overLimit || now-used < int64(idleTime)):
 			t.checkedAt = now
 			b.order.MoveToFront(last)
 		default:

@@ -61,14 +61,14 @@ func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	return posts, errs, true, nil
 }
 
-// parseOne refuses an unknown key, so that a misspelt key does not lose a value.
+// parseOne parses one feedback object. It refuses an unknown key, because a misspelt key would lose a value.
 func parseOne(raw []byte) (Post, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return Post{}, fmt.Errorf("a feedback is a JSON object: %w", err)
+		return Post{}, fmt.Errorf("feedback must be a JSON object: %w", err)
 	}
 	if fields == nil {
-		return Post{}, errors.New("a feedback is a JSON object, not null")
+		return Post{}, errors.New("feedback must be a JSON object, not null")
 	}
 	f := fieldReader{fields: fields}
 	for _, k := range slices.Sorted(maps.Keys(fields)) {

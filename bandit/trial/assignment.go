@@ -163,8 +163,8 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. A lesson may have caused
-// a later loop.
+// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. A later loop is ignored,
+// because a lesson may have caused it.
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison between treated and control sessions. A session with a

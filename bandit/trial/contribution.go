@@ -201,9 +201,9 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	}
 	p.countRewardedModel(d, a.Model, z)
 	for k := range betCount {
-		l := betSize(k, p.Eps) * z
-		d.Add(arm, fBetUp+strconv.Itoa(k+1), 0, math.Log1p(l))
-		d.Add(arm, fBetDown+strconv.Itoa(k+1), 0, math.Log1p(-l))
+		bet := betSize(k, p.Eps) * z
+		d.Add(arm, fBetUp+strconv.Itoa(k+1), 0, math.Log1p(bet))
+		d.Add(arm, fBetDown+strconv.Itoa(k+1), 0, math.Log1p(-bet))
 	}
 }
 

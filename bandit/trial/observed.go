@@ -78,9 +78,9 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	// changes nothing.
 	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
-		l := outcomeBetSize(k, p.Eps) * u
-		d.Add(arm, names[oUp+k], 0, math.Log1p(l))
-		d.Add(arm, names[oDown+k], 0, math.Log1p(-l))
+		bet := outcomeBetSize(k, p.Eps) * u
+		d.Add(arm, names[oUp+k], 0, math.Log1p(bet))
+		d.Add(arm, names[oDown+k], 0, math.Log1p(-bet))
 	}
 }
 

@@ -126,8 +126,8 @@ func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Totals                `json:"from,omitzero"`  // sums at the pick
-	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // the values' centres
-	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0 means no bet
+	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // values expected before the random decision
+	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which the e-values cap a value; 0 means no e-values
 	Weight   float64               `json:"l,omitempty"`    // weight of the surrogate (surrogate.go)
 	Recurred bool                  `json:"rec,omitempty"`  // an error that the lesson is about occurred after the pick
 	Closed   bool                  `json:"end,omitempty"`  // After is set

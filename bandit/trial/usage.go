@@ -6,7 +6,7 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo scales token counters to thousands, because Fixed bounds a number.
+// kilo scales token counters to thousands, because Fixed caps a number at a million.
 const kilo = 1000
 
 // CostDeltas returns the deltas (changes to counters) for a session's cost when it closes. The cost shows whether a
