@@ -93,8 +93,8 @@ func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.counts[slug]
-	return x.Count, x.Last
+	consultation := c.counts[slug]
+	return consultation.Count, consultation.Last
 }
 
 // refresh reads lesson counts from the tally. While the tally is unreachable, the known counts stay.
@@ -112,8 +112,8 @@ func (c *ConsultationCounter) refresh(ctx context.Context, slugs []string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for slug, x := range all {
-		c.counts[slug] = x.Add(c.unconfirmed[slug]).Add(c.unsent[slug])
+	for slug, counted := range all {
+		c.counts[slug] = counted.Add(c.unconfirmed[slug]).Add(c.unsent[slug])
 	}
 }
 

@@ -62,31 +62,31 @@ func (p *Proxy) serveFeedback(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, answers[0])
 }
 
-func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) entryAnswer {
-	f = f.WithReceipt(p.opts.Now(), func() string { return p.opts.newID("fb_") })
+func (p *Proxy) storeEntry(c echo.Context, client identity, post feedback.Post) entryAnswer {
+	post = post.WithReceipt(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
 	if !p.settings.Load().mayStoreFeedback(c.Request(), &client) {
-		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
-		return entryAnswer{ID: f.Entry.ID, Session: f.SessionID, Run: f.RunID, Status: string(store.Ignored)}
+		m.feedback.WithLabelValues(post.Entry.Source, post.Entry.Type, string(store.Ignored)).Inc()
+		return entryAnswer{ID: post.Entry.ID, Session: post.SessionID, Run: post.RunID, Status: string(store.Ignored)}
 	}
-	done, err := p.opts.Store.Rate(c.Request().Context(), client.tenant, f)
+	done, err := p.opts.Store.Rate(c.Request().Context(), client.tenant, post)
 	if err != nil {
-		return p.notStored(c, f, err)
+		return p.notStored(c, post, err)
 	}
-	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
-	a := newEntryAnswer(f.Entry.ID, &done)
+	m.feedback.WithLabelValues(post.Entry.Source, post.Entry.Type, string(done.Status)).Inc()
+	a := newEntryAnswer(post.Entry.ID, &done)
 	if done.Status != store.Joined { // the store knows no session, so the answer has the names sent by the client
-		a.Session, a.Run = cmp.Or(a.Session, f.SessionID), cmp.Or(a.Run, f.RunID)
+		a.Session, a.Run = cmp.Or(a.Session, post.SessionID), cmp.Or(a.Run, post.RunID)
 	}
 	return a
 }
 
 func newEntryAnswer(id string, done *store.Posted) entryAnswer {
-	a := entryAnswer{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
+	answer := entryAnswer{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 	if done.Work != nil {
-		a.Sessions, a.Runs = done.Work.Sessions, done.Work.Runs
+		answer.Sessions, answer.Runs = done.Work.Sessions, done.Work.Runs
 	}
-	return a
+	return answer
 }
 
 func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswer {

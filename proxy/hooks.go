@@ -86,31 +86,31 @@ func (p *Proxy) serveHook(c echo.Context) error {
 		count(label.HookIgnored)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "learning is off for this tenant"})
 	}
-	a := hookAnswer{Status: string(store.Ignored)}
+	answer := hookAnswer{Status: string(store.Ignored)}
 	for i := range events {
 		r := p.rateEvent(c, service, tenant, &events[i], now)
 		if r.code == http.StatusServiceUnavailable {
 			count(label.HookFailed)
 			return newAPIError(wire.NoDialect, r.code, r.Error)
 		}
-		if r.Status == string(store.Joined) || r.Status == string(store.Parked) && a.Status == string(store.Ignored) {
-			a.Status = r.Status
+		if r.Status == string(store.Joined) || r.Status == string(store.Parked) && answer.Status == string(store.Ignored) {
+			answer.Status = r.Status
 		}
-		a.Events = append(a.Events, r)
+		answer.Events = append(answer.Events, r)
 	}
-	if a.Status == string(store.Ignored) {
+	if answer.Status == string(store.Ignored) {
 		count(label.HookUnknown)
-		a.Reason = a.Events[0].Error
-		return c.JSON(http.StatusOK, a)
+		answer.Reason = answer.Events[0].Error
+		return c.JSON(http.StatusOK, answer)
 	}
 	p.deliveries.add(marks)
-	if a.Status == string(store.Parked) {
+	if answer.Status == string(store.Parked) {
 		count(label.HookParked)
-		return c.JSON(http.StatusAccepted, a)
+		return c.JSON(http.StatusAccepted, answer)
 	}
 	count(label.HookRated)
-	log.Info("a webhook gave feedback on sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(a.Events[0].Sessions), "runs", len(a.Events[0].Runs))
-	return c.JSON(http.StatusAccepted, a)
+	log.Info("a webhook gave feedback on sessions", "service", service, "outcome", events[0].Outcome, "sessions", len(answer.Events[0].Sessions), "runs", len(answer.Events[0].Runs))
+	return c.JSON(http.StatusAccepted, answer)
 }
 
 // rateEvent stores feedback on the sessions that worked on the commit, branch or pull request. The entry has the

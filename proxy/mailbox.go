@@ -138,23 +138,23 @@ type pendingCommands struct {
 func (p *pendingReplies) add(id session.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.bySession[id]
-	if e == nil {
-		e = &pendingCommands{done: make(chan struct{})}
-		p.bySession[id] = e
+	commands := p.bySession[id]
+	if commands == nil {
+		commands = &pendingCommands{done: make(chan struct{})}
+		p.bySession[id] = commands
 	}
-	e.replies++
+	commands.replies++
 }
 
 func (p *pendingReplies) end(id session.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.bySession[id]
-	if e == nil {
+	commands := p.bySession[id]
+	if commands == nil {
 		return
 	}
-	if e.replies--; e.replies == 0 {
-		close(e.done)
+	if commands.replies--; commands.replies == 0 {
+		close(commands.done)
 		delete(p.bySession, id)
 	}
 }

@@ -140,8 +140,8 @@ func detectAPI(path string, h http.Header) wire.Dialect {
 
 // withoutEndpoint removes an API endpoint that somebody copied into the base URL.
 func withoutEndpoint(path string) string {
-	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
-		if base, ok := strings.CutSuffix(path, e); ok {
+	for _, endpoint := range []string{"/chat/completions", "/responses", "/messages"} {
+		if base, ok := strings.CutSuffix(path, endpoint); ok {
 			return base
 		}
 	}
@@ -150,16 +150,16 @@ func withoutEndpoint(path string) string {
 
 // withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). A
 // client appended this part although the base URL contains it.
-func withoutRepetition(p string) string {
-	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
-		p = rest
+func withoutRepetition(path string) string {
+	for rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, path[:len(path)-len(rest)]+"/"); rest, ok = cutVersion(path) {
+		path = rest
 	}
-	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
-		for strings.HasSuffix(p, e+e) {
-			p = strings.TrimSuffix(p, e)
+	for _, endpoint := range []string{"/chat/completions", "/responses", "/messages"} {
+		for strings.HasSuffix(path, endpoint+endpoint) {
+			path = strings.TrimSuffix(path, endpoint)
 		}
 	}
-	return p
+	return path
 }
 
 // isVersion reports whether a segment is a version such as v1, v2 or v1beta.
@@ -168,15 +168,15 @@ func isVersion(seg string) bool {
 }
 
 // cutVersion cuts /v1/models to /models.
-func cutVersion(p string) (string, bool) {
-	if len(p) < 3 || p[0] != '/' {
-		return p, false
+func cutVersion(path string) (string, bool) {
+	if len(path) < 3 || path[0] != '/' {
+		return path, false
 	}
-	seg, _, _ := strings.Cut(p[1:], "/")
+	seg, _, _ := strings.Cut(path[1:], "/")
 	if !isVersion(seg) {
-		return p, false
+		return path, false
 	}
-	return p[1+len(seg):], true
+	return path[1+len(seg):], true
 }
 
 func redactForLog(text string) string {

@@ -93,7 +93,7 @@ func (t *turn) addWork() {
 }
 
 // copyNewItems copies the new items, up to learning.capture_limit.
-func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
+func (t *turn) copyNewItems(exchange *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.earlierItems
 	if t.plan.number <= 1 {
 		from = 0
@@ -103,12 +103,12 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	if req.Delta || from > req.Len() {
 		from = 0
 	}
-	x.FirstNew, x.Repeated = from, max(req.FirstNew()-from, 0)
+	exchange.FirstNew, exchange.Repeated = from, max(req.FirstNew()-from, 0)
 	limit, end := int(t.settings.cfg.Learning.CaptureLimit), from
 	for ; end < req.Len(); end++ {
 		n := len(req.Raw(end))
 		if size+n > limit {
-			x.Truncated = true
+			exchange.Truncated = true
 			break
 		}
 		size += n
@@ -116,29 +116,29 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	if from == end {
 		return 0
 	}
-	x.New = make([]json.RawMessage, 0, end-from)
+	exchange.New = make([]json.RawMessage, 0, end-from)
 	for copied := make([]byte, 0, size); from < end; from++ {
 		b := req.Raw(from)
 		copied = append(copied, b...)
-		x.New = append(x.New, json.RawMessage(copied[len(copied)-len(b):len(copied):len(copied)]))
+		exchange.New = append(exchange.New, json.RawMessage(copied[len(copied)-len(b):len(copied):len(copied)]))
 	}
 	return size
 }
 
 // copyPrompt copies the system prompt and the tools, which every turn sends again. used is the size of the turn's
 // items.
-func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
+func (t *turn) copyPrompt(exchange *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
 		if size+len(raw) > limit {
-			x.Truncated = true
+			exchange.Truncated = true
 			return nil
 		}
 		size += len(raw)
 		return bytes.Clone(raw)
 	}
 	system, tools := t.in.req.Prompt()
-	x.System, x.Tools = keep(system), keep(tools)
+	exchange.System, exchange.Tools = keep(system), keep(tools)
 	return size
 }
 
@@ -244,27 +244,27 @@ func (t *turn) completeDraft() {
 	if !t.advanceTo(phaseComplete) {
 		return
 	}
-	x, r := t.draft.exchange, &t.reply
-	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), milliseconds(t.p.opts.Now().Sub(t.in.started))
+	exchange, r := t.draft.exchange, &t.reply
+	exchange.Status, exchange.Outcome, exchange.LatencyMS = r.status, t.outcome(), milliseconds(t.p.opts.Now().Sub(t.in.started))
 	if !r.headersAt.IsZero() {
-		x.FirstByteMS = milliseconds(r.headersAt.Sub(t.in.started))
+		exchange.FirstByteMS = milliseconds(r.headersAt.Sub(t.in.started))
 	}
 	size := 0
 	if rep := r.parsed; rep != nil {
-		x.Reply = sample.Reply{
+		exchange.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
 		}
 		if rep.Choices > 1 {
-			x.Reply.Choices = rep.Choices
+			exchange.Reply.Choices = rep.Choices
 		}
 		size += len(rep.Text)
 		for _, c := range rep.Calls {
-			x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})
+			exchange.Reply.Calls = append(exchange.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})
 			size += len(c.Args)
 		}
 		t.draft.answeredArgs = append(t.draft.answeredArgs, rep.HostedArgs...)
-		x.Truncated = x.Truncated || rep.Cut
+		exchange.Truncated = exchange.Truncated || rep.Cut
 	}
 	t.draft.size = max(t.draft.size+int64(size), 1)
 }

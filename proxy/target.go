@@ -64,8 +64,8 @@ func (t *target) upstreamPath(p string) string {
 
 // covers reports whether a client's path begins with the upstream's path. If the upstream's path has no version, covers
 // returns true only for inspected paths, because a different path may begin with the same segments by chance.
-func (t *target) covers(p string) bool {
-	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectForPath(p) != wire.NoDialect)
+func (t *target) covers(path string) bool {
+	return t.path != "" && strings.HasPrefix(path, t.path+"/") && (t.versioned || wire.DialectForPath(path) != wire.NoDialect)
 }
 
 const deployments = "/openai/deployments/"

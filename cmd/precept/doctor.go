@@ -69,16 +69,16 @@ type deadLetter struct {
 const maxShownDeadLetters = 20
 
 // addUnlearned sets Unsampled and DeadLetters.
-func (d *diagnosis) addUnlearned(ctx context.Context, e server.StoreReader) (err error) {
-	if d.Unsampled, err = e.CountUnsampled(ctx); err != nil {
+func (d *diagnosis) addUnlearned(ctx context.Context, reader server.StoreReader) (err error) {
+	if d.Unsampled, err = reader.CountUnsampled(ctx); err != nil {
 		return err
 	}
-	list, total, err := e.DeadLetters(ctx, maxShownDeadLetters)
+	list, total, err := reader.DeadLetters(ctx, maxShownDeadLetters)
 	d.DeadLetters.Total = total
 	for i := range list {
-		a := &list[i]
+		letter := &list[i]
 		d.DeadLetters.Latest = append(d.DeadLetters.Latest, deadLetter{
-			a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries,
+			letter.Tenant, letter.ID.String(), letter.Exchange, letter.Step, letter.Why, letter.At, letter.Tries,
 		})
 	}
 	return err
@@ -194,9 +194,9 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "warning: a server with this configuration and environment does not start: %s", report.Printable(fault.String()))
 	}
 	for i := range d.DeadLetters.Latest {
-		a := &d.DeadLetters.Latest[i]
+		letter := &d.DeadLetters.Latest[i]
 		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
-			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Reason))
+			report.Printable(letter.Tenant), letter.Session, letter.Exchange, letter.Step, letter.Tries, letter.At.UTC().Format(time.RFC3339), report.Printable(letter.Reason))
 	}
 	if d.StoreError != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
@@ -239,13 +239,13 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 	if err != nil && !hasServer {
 		return err
 	}
-	e, storeErr := tools.OpenUnfiltered(ctx, cfg)
+	reader, storeErr := tools.OpenUnfiltered(ctx, cfg)
 	if storeErr == nil {
-		defer e.Close() //nolint:errcheck // nothing was written
-		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
+		defer reader.Close() //nolint:errcheck // nothing was written
+		if d.Store, storeErr = reader.Stats(ctx); storeErr == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
-			storeErr = d.addUnlearned(ctx, e)
-			d.EvictionPolicy = server.EvictionPolicy(ctx, e)
+			storeErr = d.addUnlearned(ctx, reader)
+			d.EvictionPolicy = server.EvictionPolicy(ctx, reader)
 		}
 	}
 	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {

@@ -107,13 +107,13 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 			"a Parquet file cannot be printed on a terminal; name a file with --output, or redirect the output",
 		))
 	}
-	e, err := inv.tools.OpenFiltered(ctx, cfg)
+	reader, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer e.Close() //nolint:errcheck // nothing was written
-	job := &server.ExportJob{StoreReader: e, Filter: filter, Session: f.session, Out: inv.stdout}
-	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
+	defer reader.Close() //nolint:errcheck // nothing was written
+	job := &server.ExportJob{StoreReader: reader, Filter: filter, Session: f.session, Out: inv.stdout}
+	if open, err := learn.CountOpen(ctx, reader, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
 		fmt.Fprintf(inv.stderr, "precept: %s %s\n", open, f.openSessionsNote())
 	}
 	if f.output == "" {
@@ -162,16 +162,16 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 			admin.ExportFormats(), ", ",
 		))
 	}
-	for _, x := range []struct {
+	for _, list := range []struct {
 		flag          string
 		chosen, known []string
 	}{
 		{"quality", f.quality, admin.Qualities()}, {"family", f.families, admin.Families()},
 	} {
-		for _, word := range x.chosen {
-			if !slices.Contains(x.known, word) {
+		for _, word := range list.chosen {
+			if !slices.Contains(list.known, word) {
 				return nil, fmt.Errorf(
-					"--%s: %q is unknown; use one of %s", x.flag, word, strings.Join(x.known, ", "),
+					"--%s: %q is unknown; use one of %s", list.flag, word, strings.Join(list.known, ", "),
 				)
 			}
 		}
@@ -204,7 +204,7 @@ func parseTimeFlag(flag, text string) (time.Time, error) {
 }
 
 func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job *server.ExportJob, f *exportFlags) error {
-	st, err := job.Stats(ctx)
+	counts, err := job.Stats(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 	if !f.stats && f.format != "mplp" && f.format != "parquet" {
 		unit = "sessions"
 	}
-	bar := newProgress(console, tools, unit, st[unit])
+	bar := newProgress(console, tools, unit, counts[unit])
 	job.OnRead = func() { bar.add(1) }
 	defer bar.end()
 	if f.stats {

@@ -115,33 +115,33 @@ type backtestSelection struct {
 }
 
 func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Evaluator, error) {
-	e, err := inv.tools.OpenFiltered(ctx, cfg)
+	reader, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close() //nolint:errcheck // nothing was written
-	st, err := e.Stats(ctx)
+	defer reader.Close() //nolint:errcheck // nothing was written
+	counts, err := reader.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bar := newProgress(inv.stderr, inv.tools, "sessions", st["sessions"])
+	bar := newProgress(inv.stderr, inv.tools, "sessions", counts["sessions"])
 	defer bar.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
 	if selection.allLessons != nil {
-		traffic, err := server.ReadTraffic(ctx, e, inv.tools.Now(), nil)
+		traffic, err := server.ReadTraffic(ctx, reader, inv.tools.Now(), nil)
 		if err != nil {
 			return nil, err
 		}
 		run.EnableLikeness(server.NewLikenessConfig(cfg, selection.allLessons, traffic))
 	}
-	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.SettledState) error {
+	err = reader.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.SettledState) error {
 		bar.add(1)
-		s, err := server.CapturedSession(ctx, e, r, a)
+		s, err := server.CapturedSession(ctx, reader, r, a)
 		if err != nil || s == nil {
 			return err
 		}
 		if !s.Rewarded { // an open or imported session has no reward yet, so its feedback decides
-			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
+			entries, err := reader.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err
 			}

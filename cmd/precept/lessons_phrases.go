@@ -100,12 +100,12 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 }
 
 func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Config) (sessions []backtest.CapturedSession, traffic *lesson.Traffic, err error) {
-	e, err := inv.tools.OpenFiltered(ctx, cfg)
+	reader, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer e.Close() //nolint:errcheck // nothing was written
-	traffic, err = server.ReadTraffic(ctx, e, inv.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
+	defer reader.Close() //nolint:errcheck // nothing was written
+	traffic, err = server.ReadTraffic(ctx, reader, inv.tools.Now(), func(s *backtest.Session, queries []lesson.Query) {
 		for i := range queries {
 			queries[i].Tenant = s.Tenant
 		}

@@ -67,10 +67,10 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 			return errors.New("the migration was not confirmed, so nothing has changed; answer yes, or add --yes")
 		}
 	}
-	shown := time.Time{}
+	lastShown := time.Time{}
 	done, err := db.Migrate(ctx, redis.MigrateOptions{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
-		if now := inv.tools.Now(); now.Sub(shown) >= time.Second {
-			shown = now
+		if now := inv.tools.Now(); now.Sub(lastShown) >= time.Second {
+			lastShown = now
 			fmt.Fprintf(inv.stderr, "precept: copied %s\n", countNoun(sessions, "session"))
 		}
 	}})

@@ -146,10 +146,10 @@ func readReport(
 	if err != nil {
 		return report.Report{}, err
 	}
-	o := tools.LearnOptions(cfg, db)
-	o.OnFailure = func(label.Step, error) {}
-	o.Guard = guard.New(guard.Options{Now: tools.Now, OnFailure: o.OnFailure, OnPanic: func(label.Step, any) {}})
-	l, err := learn.Open(ctx, o)
+	options := tools.LearnOptions(cfg, db)
+	options.OnFailure = func(label.Step, error) {}
+	options.Guard = guard.New(guard.Options{Now: tools.Now, OnFailure: options.OnFailure, OnPanic: func(label.Step, any) {}})
+	learner, err := learn.Open(ctx, options)
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())
 	}
@@ -161,11 +161,11 @@ func readReport(
 	if err != nil {
 		fmt.Fprintln(console, "precept:", report.Printable(err.Error()))
 	}
-	in := proxy.NewInjectConfig(cfg, "")
-	r, err := l.Report(ctx, learn.ReportQuery{
+	injectConfig := proxy.NewInjectConfig(cfg, "")
+	r, err := learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Book: book, Rules: sections,
-		Inject: in, Config: in.Bandit, Guardrails: cfg.Report.Guardrails,
+		Inject: injectConfig, Config: injectConfig.Bandit, Guardrails: cfg.Report.Guardrails,
 	})
 	if annotateErr := server.Annotate(ctx, &r, db, q.Tenant); annotateErr != nil && err == nil { // print the report without the annotations
 		fmt.Fprintln(console, "precept:", report.Printable(annotateErr.Error()))

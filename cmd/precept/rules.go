@@ -44,12 +44,12 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
 	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		e, err := inv.tools.OpenFiltered(c.Context(), cfg)
+		reader, err := inv.tools.OpenFiltered(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
-		defer e.Close() //nolint:errcheck // nothing was written
-		scan, err := server.ScanRules(c.Context(), e, tenant, inv.tools.Now())
+		defer reader.Close() //nolint:errcheck // nothing was written
+		scan, err := server.ScanRules(c.Context(), reader, tenant, inv.tools.Now())
 		if err != nil {
 			return err
 		}

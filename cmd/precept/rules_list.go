@@ -24,14 +24,14 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 	addJSONFlag(c, &asJSON)
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant for the session counts")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		r, err := inv.tools.ReadRegistry(c.Context(), cfg)
+		registry, err := inv.tools.ReadRegistry(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.RegisteredSection{}, r.Sections...)})
+			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.RegisteredSection{}, registry.Sections...)})
 		}
-		if len(r.Sections) == 0 {
+		if len(registry.Sections) == 0 {
 			fmt.Fprintln(inv.stdout, "No section is registered. `precept rules measure FILE` registers a file's sections.")
 			return nil
 		}
@@ -49,8 +49,8 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 		var costs []string
 		t, flush := newTabWriter(inv.stdout)
 		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
-		for i := range r.Sections {
-			s := &r.Sections[i]
+		for i := range registry.Sections {
+			s := &registry.Sections[i]
 			sessions := none
 			if row := rows[string(s.Arm())]; row != nil {
 				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
@@ -62,11 +62,11 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 			if s.Forbids != "" {
 				note = strings.TrimPrefix(note+"; forbids: "+s.Forbids, "; ")
 			}
-			at := s.Added
+			since := s.Added
 			if !s.Began.IsZero() {
-				at = s.Began
+				since = s.Began
 			}
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.CutProbability, rules.Tokens(s.Text), sessions, at.Format(time.DateOnly), report.Printable(note))
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.CutProbability, rules.Tokens(s.Text), sessions, since.Format(time.DateOnly), report.Printable(note))
 		}
 		if err := flush(); err != nil {
 			return err

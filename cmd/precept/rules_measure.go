@@ -145,22 +145,22 @@ func (f *measureFlags) register(
 		for _, i := range indices {
 			s := &all[i]
 			body := text[s.Start:s.End]
-			r := rules.RegisteredSection{
+			entry := rules.RegisteredSection{
 				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normalize(body), CutProbability: f.share, State: rules.Queued,
 				Picks: picks, DetectableEffect: 100 * f.detect, Forbids: rules.FindProhibition(body), Added: now.UTC(),
 			}
-			if reason := f.skipReason(s, &r, list, all, text); reason != "" {
+			if reason := f.skipReason(s, &entry, list, all, text); reason != "" {
 				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, reason})
 				continue
 			}
-			list = slices.DeleteFunc(list, func(o rules.RegisteredSection) bool { return o.Arm() == r.Arm() })
+			list = slices.DeleteFunc(list, func(existing rules.RegisteredSection) bool { return existing.Arm() == entry.Arm() })
 			for i := range list { // end the measurement for an earlier version of the section
-				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
-					o.State, o.Ended = rules.Stopped, now.UTC()
-					answer.Displaced = append(answer.Displaced, *o)
+				if existing := &list[i]; existing.Slug() == entry.Slug() && (existing.State == rules.Measuring || existing.State == rules.Queued) {
+					existing.State, existing.Ended = rules.Stopped, now.UTC()
+					answer.Displaced = append(answer.Displaced, *existing)
 				}
 			}
-			list, newArms = append(list, r), append(newArms, string(r.Arm()))
+			list, newArms = append(list, entry), append(newArms, string(entry.Arm()))
 		}
 		rules.Advance(list, atOnce, now, func(*rules.RegisteredSection) string { return "" })
 		for i := range list {
@@ -173,36 +173,36 @@ func (f *measureFlags) register(
 	return answer, err
 }
 
-// skipReason returns the reason why a section cannot be registered. s is the section in the file, and r is the same
+// skipReason returns the reason why a section cannot be registered. s is the section in the file, and entry is the same
 // section as it would be registered. list holds the registered sections, and all holds every section in the file.
-func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
+func (f *measureFlags) skipReason(s *rules.Section, entry *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
 	if p := s.Problem(); p != "" && !(s.WholeFile && !s.Empty && !s.Repeated && f.force) {
 		if s.WholeFile && !s.Empty && !s.Repeated {
 			p += "; add --force to measure the file as a whole, or name sections with --section"
 		}
 		return p
 	}
-	if r.Forbids != "" && !f.force {
-		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure the section", r.Forbids)
+	if entry.Forbids != "" && !f.force {
+		return fmt.Sprintf("forbids something (%q): leaving the section out may do harm; add --force to measure the section", entry.Forbids)
 	}
 	for i := range list {
-		o := &list[i]
-		if o.State == rules.Finished && o.Arm() == r.Arm() && r.Picks == 0 {
-			return fmt.Sprintf("has the verdict %q already, which would end the measurement at once; add --picks for a planned measurement with new sessions", o.Verdict)
+		existing := &list[i]
+		if existing.State == rules.Finished && existing.Arm() == entry.Arm() && entry.Picks == 0 {
+			return fmt.Sprintf("has the verdict %q already, which would end the measurement at once; add --picks for a planned measurement with new sessions", existing.Verdict)
 		}
-		if o.State != rules.Measuring && o.State != rules.Queued {
+		if existing.State != rules.Measuring && existing.State != rules.Queued {
 			continue
 		}
-		if o.Arm() == r.Arm() {
+		if existing.Arm() == entry.Arm() {
 			return "is registered already"
 		}
-		if o.Slug() == r.Slug() && o.Path != "" && o.Path != r.Path {
-			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: precept rules stop %s --section %q", o.Path, o.File, o.Section)
+		if existing.Slug() == entry.Slug() && existing.Path != "" && existing.Path != entry.Path {
+			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: precept rules stop %s --section %q", existing.Path, existing.File, existing.Section)
 		}
 		for k := range all {
 			other := &all[k]
-			if other != s && rules.Hash(text[other.Start:other.End]) == o.Hash && other.Start < s.End && s.Start < other.End {
-				return fmt.Sprintf("overlaps with the registered section %q; stop that section first: precept rules stop %s --section %q", o.Section, o.File, o.Section)
+			if other != s && rules.Hash(text[other.Start:other.End]) == existing.Hash && other.Start < s.End && s.Start < other.End {
+				return fmt.Sprintf("overlaps with the registered section %q; stop that section first: precept rules stop %s --section %q", existing.Section, existing.File, existing.Section)
 			}
 		}
 	}

@@ -200,20 +200,20 @@ func envList(env map[string]string) []string {
 // verifyRun posts the verifier's result. precept still exits with the agent's exit code.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
-	v, err := inv.verifyCommand(command, true)
+	verified, err := inv.verifyCommand(command, true)
 	if err != nil {
 		fmt.Fprintln(inv.stderr, "precept:", err)
 		return &verifierResult{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
 	}
-	v.Command = []string{f.verify}
-	result := &verifierResult{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
+	verified.Command = []string{f.verify}
+	result := &verifierResult{Command: f.verify, ExitCode: verified.ExitCode, Failures: len(verified.Failures)}
 	body := map[string]any{
 		"source": "system", "type": "score", "score": 0.0, "rater": "precept run", "if_answered": true,
 		"details": map[string]any{
-			"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures),
+			"verifier": f.verify, "exit_code": verified.ExitCode, "failures": len(verified.Failures),
 		},
 	}
-	if v.ExitCode == 0 {
+	if verified.ExitCode == 0 {
 		body["score"] = 1.0
 	}
 	subject, name := "run", l.run
@@ -221,10 +221,10 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 		subject, name = "session", l.session
 	}
 	body[subject+"_id"] = name
-	if f.record && v.ExitCode != 0 {
+	if f.record && verified.ExitCode != 0 {
 		ledgerFlag := ledgerFlags{file: cfg.Ledger.File}
-		recordFailures(ctx, inv.stderr, ledgerFlag.open(inv), name, v)
-		printVerifyResult(inv.stderr, v, false)
+		recordFailures(ctx, inv.stderr, ledgerFlag.open(inv), name, verified)
+		printVerifyResult(inv.stderr, verified, false)
 	}
 	find := func() (string, error) { return l.dataURL, nil }
 	answer, err := inv.postFeedback(ctx, retryTimeout, find, credential(inv.env, cfg, &f.listener), body)
@@ -238,7 +238,7 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 		fmt.Fprintf(inv.stderr, "precept: no request in %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
 		return result
 	}
-	outcome := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
+	outcome := map[bool]string{true: "passed", false: "failed"}[verified.ExitCode == 0]
 	if answer.Status == "parked" {
 		fmt.Fprintf(
 			inv.stderr, "precept: the verifier %s, and the result waits (parked), because no request in %s %s is stored; if the agent does not read "+

@@ -86,15 +86,15 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	if toStderr {
 		command.stdout = command.stderr
 	}
-	o := command.run()
-	if o.err != nil {
-		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.err)}
+	exit := command.run()
+	if exit.err != nil {
+		return nil, &codedError{code: exit.code, err: fmt.Errorf("%w; nothing was verified", exit.err)}
 	}
-	v := &verifyResult{
-		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
+	result := &verifyResult{
+		Command: args, ExitCode: exit.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
-	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // a stopped command has not failed
-		return v, nil
+	if exit.code == 0 || exit.lastSignal == syscall.SIGINT || exit.lastSignal == syscall.SIGTERM { // a stopped command has not failed
+		return result, nil
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -102,20 +102,20 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	}
 	text := capture.String()
 	if ledger.DidNotRun(text) {
-		return nil, &codedError{code: o.code, err: fmt.Errorf("`%s` did not run, see the output above; nothing was recorded", shell.Quote(args...))}
+		return nil, &codedError{code: exit.code, err: fmt.Errorf("`%s` did not run, see the output above; nothing was recorded", shell.Quote(args...))}
 	}
-	v.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
-	if len(v.Failures) == 0 {
-		v.Failures = []ledger.Failure{ledger.UnrecognizedFailure(args, o.code, text)}
+	result.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
+	if len(result.Failures) == 0 {
+		result.Failures = []ledger.Failure{ledger.UnrecognizedFailure(args, exit.code, text)}
 	}
-	if len(v.Failures) > maxFailures {
+	if len(result.Failures) > maxFailures {
 		fmt.Fprintf(
-			inv.stderr, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
+			inv.stderr, "precept: %d distinct failures; only the first %d are recorded\n", len(result.Failures),
 			maxFailures,
 		)
-		v.Failures = v.Failures[:maxFailures]
+		result.Failures = result.Failures[:maxFailures]
 	}
-	return v, nil
+	return result, nil
 }
 
 // recordFailures records the command's failures. It only prints errors, because precept exits with the command's own

@@ -153,19 +153,19 @@ func (c *client) post(ctx context.Context, body []byte) error {
 // parseRejection returns an error if the response rejects spans. It reads field 1 (partial_success), which has the
 // fields 1 (rejected_spans) and 2 (error_message). An unreadable response rejects no span.
 func parseRejection(answer []byte) error {
-	r := &partialRejection{}
+	rejection := &partialRejection{}
 	for _, inner := range protoFields(answer, 1) {
 		for _, n := range protoFields(inner.bytes, 1) {
-			r.spans = int64(n.number)
+			rejection.spans = int64(n.number)
 		}
 		for _, m := range protoFields(inner.bytes, 2) {
-			r.message = string(m.bytes[:min(len(m.bytes), maxMessageBytes)])
+			rejection.message = string(m.bytes[:min(len(m.bytes), maxMessageBytes)])
 		}
 	}
-	if r.spans <= 0 {
+	if rejection.spans <= 0 {
 		return nil
 	}
-	return r
+	return rejection
 }
 
 // protoValue is one protobuf field: bytes or number.

@@ -116,11 +116,11 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 	if s.memoryReason != "" {
 		return learn.ImportResult{}, store.ErrNullBackend
 	}
-	m := &learn.Importer{
+	importer := &learn.Importer{
 		Now: s.tools.Now, LearningEnabled: s.learningEnabled && s.likeness.config().Learning.Enabled, Sessions: s.backend, Openings: &s.openings,
 		Write: s.store.Import, RedactImported: s.store.RedactImported,
 	}
-	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
+	return importer.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 
 // Export implements admin.Exporter.
@@ -129,8 +129,8 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 		return store.ErrNullBackend
 	}
 	filter := e.Filter
-	j := &ExportJob{StoreReader: s.reader, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
-	return j.Write(ctx, e.Format)
+	job := &ExportJob{StoreReader: s.reader, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
+	return job.Write(ctx, e.Format)
 }
 
 // cachedReader reads exchanges through the store's cache.
@@ -225,12 +225,12 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 			if !a.Rewarded || a.Version == 0 {
 				return nil
 			}
-			as, err := readAssignment(r, a)
+			assignment, err := readAssignment(r, a)
 			if err != nil {
 				return err
 			}
-			survey.Add(as, a.Reward)
-			survey.AddExample(as, r.ID.String(), r.Started)
+			survey.Add(assignment, a.Reward)
+			survey.AddExample(assignment, r.ID.String(), r.Started)
 			if survey.Sessions >= maxSurveySessions || s.tools.Now().Sub(now) > surveyTimeout {
 				return errStopScan
 			}

@@ -215,18 +215,18 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	o := openedBackend{backend: db, durable: db}
+	opened := openedBackend{backend: db, durable: db}
 	if err := db.Ping(ctx); err != nil {
-		o.isUnavailable = true
+		opened.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
 		f.logLimit.allow(label.StepStore) // start the pause, so the next failure does not log a second line immediately
-		return o, nil
+		return opened, nil
 	}
 	if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
-	return o, nil
+	return opened, nil
 }
 
 // evictionInterval is the pause between two reads of Redis' eviction policy, which can change while Redis runs.

@@ -23,12 +23,12 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 		if !j.selectsRow(&r) {
 			return nil
 		}
-		as, err := readAssignment(r, a)
+		assignment, err := readAssignment(r, a)
 		if err != nil {
 			return err
 		}
 		run := runName(r)
-		for _, t := range sessionTrials(r, a, as) {
+		for _, t := range sessionTrials(r, a, assignment) {
 			t.Run = run
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
@@ -45,11 +45,11 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 // report's counters were computed.
 func readAssignment(r session.Row, settled session.SettledState) (*trial.Assignment, error) {
 	if len(settled.AssignmentAtClose) > 0 {
-		var as trial.Assignment
-		if err := json.Unmarshal(settled.AssignmentAtClose, &as); err != nil {
+		var assignment trial.Assignment
+		if err := json.Unmarshal(settled.AssignmentAtClose, &assignment); err != nil {
 			return nil, fmt.Errorf("read the random assignments in session %s: %w", r.ID, err)
 		}
-		return &as, nil
+		return &assignment, nil
 	}
 	record, err := session.Decode(r.ID, r.Data)
 	if err != nil {
