@@ -26,7 +26,7 @@ type Waiting struct {
 }
 
 // admitToTrial starts a quarantined lesson's trial if the gate is automatic and reasonForOperator finds no reason
-// against it. refs are the sessions that support the lesson. An operator's decision is never changed.
+// against it. It never changes an operator's decision. refs are the sessions that support the lesson.
 func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil

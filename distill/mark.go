@@ -20,7 +20,7 @@ type judgeMark struct {
 
 func (m *judgeMark) hasFailed() bool { return m.Tries > 0 || m.Hash == "" && m.Row != "" }
 
-// needsRetry reports whether the judge must be asked again, although the content has not changed.
+// needsRetry reports whether the judge must be asked again about unchanged content.
 func (m *judgeMark) needsRetry() bool { return m.Hash == "" || m.hasFailed() && !m.isSetAside() }
 
 func (m *judgeMark) isSetAside() bool { return m.Tries >= maxUnusable }

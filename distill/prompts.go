@@ -24,8 +24,7 @@ func (p *Prompts) files() map[string]*string {
 
 const maxPrompt = 64 << 10 // bytes
 
-// LoadPrompts reads the prompts from a directory. A default prompt replaces a missing file. If dir is empty, all
-// prompts are defaults.
+// LoadPrompts reads the prompts from a directory. The default replaces a missing file, and all files if dir is empty.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, prompt := range p.files() {

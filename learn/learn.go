@@ -110,14 +110,14 @@ func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.c
 // until Run has loaded it.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds other replicas' settlements to the beliefs until ctx is done. Without other replicas, Follow returns
-// immediately.
+// Follow adds other replicas' settlements to the beliefs until ctx is done, or returns immediately without other
+// replicas.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed and no more data arrives,
-// and makes the last corrections.
+// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed, and makes the last
+// corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctInterval)

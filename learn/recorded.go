@@ -127,8 +127,8 @@ func sessionNames(id string) (names []string) {
 	return names
 }
 
-// haveSameReplies reports whether the longer conversation has the shorter one's replies, in order. White space is
-// ignored, because histories divide replies in different ways.
+// haveSameReplies reports whether the longer conversation has the shorter one's replies, in order. It ignores white
+// space, because histories divide replies differently.
 func haveSameReplies(live, past []sample.Exchange) bool {
 	shorter, longer := normalizedReplies(live), normalizedReplies(past)
 	if len(shorter) > len(longer) {

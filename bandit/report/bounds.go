@@ -30,7 +30,7 @@ func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A row with a null effect gets nil bounds again.
+// UnmarshalJSON reads what MarshalJSON writes.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -42,7 +42,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A row with a null effect gets nil bounds again.
+// UnmarshalJSON reads what MarshalJSON writes.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

@@ -48,7 +48,7 @@ func requiredP(p, bar, next float64) float64 {
 
 const explainIndent = 12 // columns before the text: two spaces and a label such as "interval"
 
-// Explain writes how a lesson's rows are derived, about ten lines each, wrapped at the given number of columns.
+// Explain writes how a lesson's rows are derived, wrapped at the given number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {

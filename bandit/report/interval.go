@@ -49,7 +49,7 @@ func picksForWidth(target, variance float64) float64 {
 }
 
 // picksAtVerdict returns the number of picks at which an unchanged effect gets a p-value of at most level, or an
-// interval within material of 0. A level of 0 means trial.Alpha.
+// interval within material of 0.
 func picksAtVerdict(effect, variance, material, level float64) float64 {
 	if level <= 0 {
 		level = trial.Alpha

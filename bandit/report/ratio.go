@@ -156,7 +156,7 @@ func alarmLevel(logEs []float64) float64 {
 
 // worstCase returns the smallest and the largest effect that the counts permit: every unrewarded closed session could
 // have had the worst or the best reward (Manski's bounds). The bounds are taken within each stratum, because pooled
-// differences over changing withholding probabilities are subject to Simpson's paradox.
+// differences are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {

@@ -193,8 +193,7 @@ func (t table) head(r Report) {
 	t.row("lesson", "verdict", "effect", axis, "sessions")
 }
 
-// objectives explains the objectives other than the default. The effects come from random assignment under every
-// objective.
+// objectives explains the objectives other than the default.
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks the lessons with the most successful sessions, even if these sessions are only easier: the choice is biased, the effects are not",

@@ -114,7 +114,7 @@ func (c *Counters) addSurrogate(index int, v int64) {
 	c.surrogates[index] += v
 }
 
-// MergeMaxima merges running maxima from other replicas.
+// MergeMaxima merges other replicas' running maxima.
 func (c *Counters) MergeMaxima(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Key.Monotone() {
