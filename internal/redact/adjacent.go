@@ -305,8 +305,8 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether the word at p has only lower-case letters, as most words after a secret's name in prose.
-// Such a word is not a secret.
+// isPlainWord reports whether the word at p has only lower-case letters, and so is not a secret. In prose, most words
+// after a secret's name are plain.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file finds keys with several parts by the dot, colon, bar, dash or underscore between two parts. The constants
-// in the functions are the lengths of parts in bytes.
+// This file finds keys with several parts by the separator between two parts. The constants in the functions are part
+// lengths in bytes.
 
 // dottedKey matches Discord, Terraform Cloud, Airtable and Vault keys, and PASETO tokens, by the dot at i.
 func (m *matcher) dottedKey(i int) hit {

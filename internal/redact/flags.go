@@ -53,8 +53,8 @@ var shortFlags = []shortFlag{
 //nolint:gochecknoglobals // read only
 var passwordReaders = []string{"chpasswd", "sudo -S", "docker login", "podman login", "helm registry login", "passwd --stdin", "vncpasswd", "kinit", "cryptsetup", "smbpasswd"}
 
-// passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags has
-// for a program in the same command.
+// passwordFlag matches the password after the flag at i, a secret's name or a letter in shortFlags for a program in the
+// same command.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '

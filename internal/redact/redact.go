@@ -17,8 +17,8 @@ const maxKnownSecrets = 32
 // kind are numbered in order of occurrence. Equal values get equal numbers within a session (see BeginExchange) or,
 // without sessions, until Reset.
 //
-// After a secret was found by a name, as in password=..., it stays in memory and is also found without the name, until
-// Reset or BeginExchange.
+// A secret found by a name, as in password=..., stays in memory until Reset or BeginExchange, and is also found without
+// the name.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is how deep JSON in JSON strings is read: a string in the body, a tool's arguments in it, a document in the
+// maxLevels is how deep JSON in JSON strings is read: the body's strings, a tool's arguments, a document in the
 // arguments, and one more.
 const maxLevels = 4
 

@@ -13,8 +13,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxText is the maximum number of bytes that Parse reads. It keeps the stack below a few megabytes: the parser
-// recurses at each opening bracket, and Go cannot recover from a stack overflow.
+// maxText is the maximum number of bytes that Parse reads. It bounds the stack: the parser recurses at each opening
+// bracket, and Go cannot recover from a stack overflow.
 const maxText = 4096
 
 // Characters before which unescape drops a backslash. Unlike Bash, unescape keeps a backslash before a letter, because
@@ -27,8 +27,7 @@ const (
 // maxDepth is the maximum result of depth for which the text is parsed. Deeper text is split at operators.
 const maxDepth = 64
 
-// maxNesting bounds nested shells. In bash -c "sh -c 'make'" there are two.
-const maxNesting = 3
+const maxNesting = 3 // nested shells; bash -c "sh -c 'make'" has two
 
 // Line holds the commands in a command line.
 type Line struct {
@@ -58,8 +57,8 @@ func Parse(text string) Line {
 	return splitUnparsed(text)
 }
 
-// depth returns an upper bound for the brackets and keywords that are open at the same time. The bound matters because
-// the parser needs 10 µs for each unclosed one.
+// depth returns an upper bound for the brackets and keywords that are open at the same time. The parser needs 10 µs for
+// each unclosed one.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -120,8 +119,7 @@ type reader struct {
 	operator string // before the next command
 }
 
-// read adds a statement's commands. syntax.Preorder visits a command before the words in it, and the words before the
-// redirections.
+// read adds a statement's commands. syntax.Preorder visits a command before the words and the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var operators map[*syntax.Stmt]string // before each statement
 	var from, to uint                     // byte offsets of the current substitution

@@ -3,8 +3,8 @@ package wire
 import "strings"
 
 // Some agents send no tools. The model's answer contains the call as prose, and the next user message contains the
-// result. A user text is read as a result only if it begins as a known agent's results do. An answer is read as a call
-// only if such a result follows. Therefore pasted logs and quoted commands are not read as results or calls.
+// result. A user text is read as a result only if it begins like a known agent's result, and an answer as a call only
+// if such a result follows. So pasted logs and quoted commands are not misread.
 
 // agentFormat describes how an agent writes tool results into user messages.
 type agentFormat struct {

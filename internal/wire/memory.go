@@ -11,7 +11,7 @@ import (
 )
 
 // ParseCache parses request bodies. An agent sends the whole conversation every turn, so ParseCache parses only the new
-// part. The bytes that an earlier request contained are only hashed, in a tenth of the time.
+// part, and hashes the rest, in a tenth of the time.
 //
 // The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client can construct two
 // beginnings with the same hash. The cache key includes the scope (the client's credential), so such a client can
@@ -93,9 +93,8 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 }
 
 // parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results without
-// a copy, so a turn's cost does not grow with the conversation. Earlier requests never read beyond the old length. Only
-// one parser is allowed to append in place. If two requests continue from one checkpoint, findCheckpoint clips the
-// second one's lists, so that append copies them.
+// a copy, so a turn's cost does not grow with the conversation. Earlier requests never read beyond the old length. If
+// two requests continue from one checkpoint, findCheckpoint clips the second one's lists, so that append copies them.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),

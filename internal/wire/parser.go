@@ -46,8 +46,8 @@ func (p *parser) body() int {
 	return p.members(p.scan.firstElement(i, '}', 1))
 }
 
-// countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. The limit is necessary
-// because a parsed element takes more memory than in the body, and the client chooses the number of elements.
+// countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. A parsed element takes
+// more memory than in the body, and the client chooses the number of elements.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount

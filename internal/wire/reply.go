@@ -27,8 +27,8 @@ type Reply struct {
 	Complete bool // a regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
-	// HostedArgs holds the arguments of hosted calls: calls to tools that the provider runs, such as an MCP server's
-	// tools. The agent does not answer such calls, but the reply's text may quote the results.
+	// HostedArgs holds the arguments of hosted calls: calls to tools that the provider runs, such as an MCP server's.
+	// The reply's text may quote the results.
 	HostedArgs []string
 
 	texts     []string // messages in a reply that may have several
@@ -130,8 +130,8 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// thoughtEnd ends the thinking before an answer. The opening tag can be missing in the reply, because it can be part of
-// the prompt.
+// thoughtEnd ends the thinking before an answer. The opening tag may be part of the prompt, and so missing in the
+// reply.
 const thoughtEnd = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see

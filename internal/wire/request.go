@@ -78,8 +78,8 @@ type requestMemo struct {
 	hasRepeatedPair  bool           // a call outside a code fence got the same result twice
 }
 
-// paged holds a value for each list item, in pages that are allocated at the first use. precept usually reads only the
-// first and the newest items, so the memory hardly grows with the conversation.
+// paged holds a value for each list item, in pages that are allocated at the first use. Usually only the first and the
+// newest items are read, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16

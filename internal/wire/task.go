@@ -358,8 +358,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may write <context>, too, so only Copilot Chat's
-// <context>, which precedes another element, and Zed's <context>, which begins with a known sentence, are notes.
+// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. Only Copilot Chat's,
+// which precedes another element, and Zed's, which begins with a known sentence, are notes.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

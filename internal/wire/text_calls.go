@@ -88,8 +88,8 @@ func (r *Request) textResultCall(i int, result *textResult) (Call, int) {
 	return Call{}, -1
 }
 
-// textAt returns item i's text without decoding the item. Decoding would not end, because an answer is decoded after
-// the next user message, and this one after the answer.
+// textAt returns item i's text without decoding the item. Decoding would not end, because it needs the items around
+// item i.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text

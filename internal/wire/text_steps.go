@@ -56,8 +56,8 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 	return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
 }
 
-// itemLines holds the body offsets at which the lines in an item's text start. It is kept, because locating each of
-// 4,000 observations would read the whole text again.
+// itemLines holds the body offsets at which the lines in an item's text start, so that locating 4,000 observations
+// reads the text only once.
 type itemLines struct {
 	item   int
 	starts []int

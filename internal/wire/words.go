@@ -163,7 +163,7 @@ func withoutWrappers(s string, removed removedFunc) string {
 
 // cutAll removes pieces that begin with mark. ends is called with the text from each mark on, and returns the text that
 // ends the piece, and the piece's kind. If no piece begins at the mark, tail is "". A missing tail is searched only
-// once, because many beginnings without an end would otherwise take quadratic time.
+// once, to avoid quadratic time.
 func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed removedFunc) string {
 	var out strings.Builder
 	var missing []string
