@@ -68,13 +68,17 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		}
 		subject = "the session " + f.session + " in the tenant " + f.tenant
 	}
-	if err := checkStoreExists(cfg); err != nil {
-		return err
+	missing := checkStoreExists(cfg)
+	if _, err := server.ReadRunFile(cfg.DataDir); missing != nil && err != nil {
+		return missing
 	}
 	if err := confirm(inv.stdin, inv.stderr, f, report.Printable(subject)); err != nil {
 		return err
 	}
-	n, err := forgetOffline(ctx, inv.tools, cfg, f)
+	n, err := 0, errDataDirLocked
+	if missing == nil { // otherwise the running server has a different store, for example in Redis
+		n, err = forgetOffline(ctx, inv.tools, cfg, f)
+	}
 	if errors.Is(err, errDataDirLocked) {
 		n, err = forgetOnline(ctx, cfg, f)
 	}

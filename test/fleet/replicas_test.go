@@ -95,9 +95,9 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		}
 		return out
 	}
-	forget := func(word string, wantCode int, wantError string) {
+	forget := func(word string, wantCode int, wantError string, flags ...string) {
 		t.Helper()
-		out, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"forget", "--yes", "--session", "a-" + word, "--data-dir", dirs[0]}, flags...)...)
 		if code != wantCode || !strings.Contains(stderr, wantError) {
 			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want %d and %q", code, out, stderr, wantCode, wantError)
 		}
@@ -107,7 +107,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), otherWord)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
-	forget(word, 0, "")
+	forget(word, 0, "") // the server knows the store
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
@@ -135,8 +135,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
 	}
 	const undelivered = "a replica has not delivered to Redis yet"
-	forget(lateWord, 1, undelivered)
-	forget(lateWord+"-again", 1, undelivered)
+	forget(lateWord, 1, undelivered, "--store-url", server.URL())
+	forget(lateWord+"-again", 1, undelivered, "--store-url", server.URL())
 	p := start(dirs[1])
 	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { d := harness.Doctor(t, dirs[1]); return d.Spooled == 0 && d.Incomplete == 1 })
 	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(lateWord)) == 0 })
