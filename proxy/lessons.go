@@ -63,8 +63,7 @@ type lessonsRequest struct {
 	log      *slog.Logger
 }
 
-// owns reports whether the agent wrote the lesson. For another agent's lesson, the answer is the same as for an unknown
-// lesson.
+// owns reports whether the agent wrote the lesson. To the agent, every other lesson looks unknown.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }

@@ -101,7 +101,7 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint is a cheap check that saves splitting most paths into segments.
+// mayBeEndpoint reports whether a path may be a precept endpoint. A false result saves splitting the path.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {

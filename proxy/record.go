@@ -20,7 +20,7 @@ type draft struct {
 	exchange     *sample.Exchange
 	start        *store.TurnStart // registration at the store
 	size         int64            // bytes in exchange
-	signals      []detect.Signal  // such as a test run's outcome
+	signals      []detect.Signal  // signals in the request, such as a test run's outcome
 	hasNewWork   bool             // commit, branch or pull request in a tool result
 	answeredArgs []string         // arguments of calls with a result; the recorder searches them for opted-out paths
 }

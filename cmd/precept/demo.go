@@ -127,7 +127,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 
 // withModel serves a simulated model, and calls runDemo with a server configuration. In the configuration, the model is
 // the upstream, and the lessons from world.WriteLessons are in a temporary directory.
-func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, runDemo func(*configs.Config) error) error {
+func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extraKeys map[string]string, runDemo func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
 		return fmt.Errorf("make the demo's directory: %w", err)
@@ -149,7 +149,7 @@ func withModel(ctx context.Context, name string, f demoFlags, world interface{ W
 		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
 		"admin.currency": "USD", "admin.session_value": "2", "prices": demo.Prices,
 	}
-	maps.Copy(keys, extra)
+	maps.Copy(keys, extraKeys)
 	cfg, err := configs.Parse(configs.Sources{Flags: keys})
 	if err != nil {
 		return err

@@ -231,8 +231,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// addAccount sets StoreError if the account or the row counts cannot be read. Without an account and a server, it
-// returns the error instead.
+// addAccount reads the account and the store's row counts. After a failure, it sets StoreError or, without an account
+// and a server, returns the error.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
 	hasServer := d.Ready != nil && d.Ready.hasAnswer // a killed server leaves run.json behind

@@ -153,7 +153,7 @@ func programName(args []string) string {
 			}
 			if !strings.HasPrefix(a, "-") && a != "run" && a != "exec" && a != "dlx" &&
 				!strings.Contains(a, "=") {
-				if at := strings.LastIndex(a, "@"); at > 0 { // a version
+				if at := strings.LastIndex(a, "@"); at > 0 { // a version follows the @
 					a = a[:at]
 				}
 				return name(a)

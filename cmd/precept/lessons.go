@@ -89,7 +89,7 @@ func readExistingBook(
 }
 
 // missingLessonError returns the error for a slug that is not in the bank. If a file with this slug has faults, the
-// error names them.
+// error names the faults.
 func missingLessonError(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]

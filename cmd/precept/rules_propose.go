@@ -341,7 +341,7 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 // Limits for a title, in runes.
 const (
 	preferredTitle = 100 // a longer sentence is cut at the end of a clause
-	maxTitle       = 200 // maximum of every lesson
+	maxTitle       = 200 // maximum for a lesson title
 )
 
 var (

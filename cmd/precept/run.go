@@ -114,25 +114,25 @@ func (inv *invocation) runAgent(
 		return err
 	}
 	agent := child{args: l.args, env: envList(l.env), in: inv.stdin, stdout: inv.stdout, stderr: inv.stderr}
-	o := agent.run()
-	if o.err != nil {
-		return agentError(o.code, o.err)
+	ended := agent.run()
+	if ended.err != nil {
+		return agentError(ended.code, ended.err)
 	}
 	if ownServer != nil && ownServer.Requests() == 0 && f.verify == "" {
 		fmt.Fprintf(inv.stderr, "precept: %s sent no request to precept; if the agent does not read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, "+
 			"start `precept serve` and set the agent's base URL to the printed address (docs/AGENTS.md)\n", l.agent)
 	}
-	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // a stopped agent's work is incomplete
+	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: ended.code}
+	if f.verify != "" && (ended.lastSignal == 0 || isUserSignal(ended.lastSignal)) { // a stopped agent's work is incomplete
 		result.Verifier = inv.verifyRun(ctx, cfg, f, l)
 	}
 	if f.asJSON {
-		if err := writeLine(inv.stderr, result); err != nil && o.code == 0 { // a failed agent's exit code is returned instead
+		if err := writeLine(inv.stderr, result); err != nil && ended.code == 0 { // a failed agent's exit code is returned instead
 			return err
 		}
 	}
-	if o.code != 0 {
-		return &codedError{code: o.code}
+	if ended.code != 0 {
+		return &codedError{code: ended.code}
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func (h *headAndTail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the kept bytes, with a blank line for omitted bytes.
+// String returns the kept bytes, with a blank line in place of omitted bytes.
 func (h *headAndTail) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

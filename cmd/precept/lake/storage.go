@@ -34,7 +34,7 @@ type Storage interface {
 var ErrChanged = errors.New("another process has written the file")
 
 // OpenStorage opens the storage at an address: a directory or s3://BUCKET/PREFIX. endpoint is an S3-compatible server's
-// URL; "" means the environment's, or AWS.
+// URL. If endpoint is "", environment variables name the server, and the default is AWS.
 func OpenStorage(address, endpoint string, env func(string) string) (Storage, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
@@ -102,7 +102,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 		return "", err
 	}
 	err = os.Link(d.path(temporary), d.path(name))
-	if err != nil && !errors.Is(err, fs.ErrExist) { // no hard links
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system has no hard links
 		if _, statErr := os.Lstat(d.path(name)); statErr == nil {
 			err = fs.ErrExist
 		} else {

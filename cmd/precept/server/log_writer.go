@@ -44,7 +44,7 @@ func (l *logWriter) Write(line []byte) (int, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = l.w.Write(text.Bytes()) // a failed log line has no other place
+		_, _ = l.w.Write(text.Bytes()) // a failed write to the log cannot be logged
 	}()
 	timer := time.NewTimer(logWait)
 	defer timer.Stop()

@@ -44,7 +44,7 @@ func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), err
 	}, nil
 }
 
-// newRegistryStorage returns storage in Redis, or storage in a file if redisBank is nil.
+// newRegistryStorage returns storage in Redis, or in a file if redisBank is nil.
 func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistryStorage {
 	s := &RegistryStorage{path: rules.Path(cfg.Lessons), redisBank: redisBank}
 	if redisBank != nil {

@@ -30,7 +30,7 @@ import (
 const (
 	surveyTimeout       = 2 * time.Second // maximum time for a survey, for the page /breakdown
 	maxSurveySessions   = 100_000
-	maxScanDays         = 90 // maximum session age in a scan
+	maxScanDays         = 90 // maximum session age in a scan, in days
 	backtestTimeout     = 5 * time.Second
 	maxBacktestSessions = 2000
 )

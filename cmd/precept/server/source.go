@@ -42,7 +42,7 @@ func (s *Source) Load() (*configs.Config, error) {
 	}
 	b, err := os.ReadFile(s.File)
 	if err != nil {
-		s.lastSum.Store(nil) // watch then reports the file when it is back, also with the old content
+		s.lastSum.Store(nil) // watch then reports the file when it is back, even with the old content
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, FileError{fmt.Errorf(

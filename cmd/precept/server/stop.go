@@ -63,7 +63,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, cancelReque
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Sleep(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends it
+		_ = Sleep(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends the pause
 	}
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
