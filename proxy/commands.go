@@ -83,7 +83,7 @@ func (j *commandJob) refuse() {
 	j.commands = refused
 }
 
-// run executes commands until ctx is done, and then the queued commands.
+// run executes commands until ctx is done, and then the commands still in the queue.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {

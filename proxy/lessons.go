@@ -333,7 +333,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// requestOrigin returns the session named by the client, or else the API.
+// requestOrigin returns a posted lesson's origin: the session that the client names, or else "v1/lessons".
 func requestOrigin(r *http.Request) string {
 	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name

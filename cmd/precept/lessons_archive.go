@@ -72,7 +72,7 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	})
 }
 
-// maxEvents bounds how many events the log command reads, newest first.
+// maxEvents is the maximum number of events that `lessons log` reads, the newest ones.
 const maxEvents = 1000
 
 func (inv *invocation) lessonsLogCommand() *cobra.Command {
