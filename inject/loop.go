@@ -20,7 +20,8 @@ type loop struct {
 	isFirst bool // the session's first loop
 }
 
-// findLoops counts the new loops. A loop without a warning is recorded as well, so the loop is counted once.
+// findLoops records the new loops in w.loops, and returns how many of them to count as outcomes. It records a loop even
+// if no warning will be inserted, so that no loop counts twice.
 func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
@@ -59,8 +60,8 @@ func (w *work) insertWarnings() {
 	}
 }
 
-// detectLoops returns the loops. A delta request contains only new items, so the detector continues where the previous
-// turn ended.
+// detectLoops returns the loops in the new content. A delta request contains only new items, so the detector continues
+// where the previous turn ended.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	if !w.input.Request.Delta {
 		state.DeltaState = nil

@@ -20,7 +20,7 @@ const (
 	trialEpsilon = trial.Epsilon // withholding probability if a trial sets none
 )
 
-// spot is a position for a block, and the anchor that leads later turns to the position.
+// spot is a position for a block, with the anchor by which later turns find the position.
 type spot struct {
 	item, block int
 	anchor      wire.Anchor
@@ -33,7 +33,7 @@ type matchedLesson struct {
 }
 
 // insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
-// spot for a block is not matched, so lessons can match it in a later turn.
+// spot for a block is not matched, because its lessons can match in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -248,8 +248,8 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	return min(len(spots), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
 }
 
-// decide chooses lessons, and decides at random which of them are withheld. It stores these picks in the session's
-// unit, and returns this turn's picks. A session also gets the matching picks from the unit's other sessions.
+// decide chooses lessons (the picks), and decides at random which picks are withheld. It stores the picks in the
+// session's unit. The result also contains matching picks by other sessions in the unit.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit

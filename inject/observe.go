@@ -10,8 +10,9 @@ import (
 )
 
 // observe adds the loops, errors and corrections in the new content to the sums kept by the session's unit (the session
-// or run). It runs before this turn's picks, so content that triggers a pick is not an outcome of the pick. Refused
-// sessions are also observed: only treated sessions are refused, so leaving them out would bias the comparison.
+// or run). It runs before this turn's picks, so content that triggers a pick is not an outcome of the pick. Sessions
+// refused by the upstream are also observed. Only requests with insertions are refused, so leaving these sessions out
+// would bias the comparison with control.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
@@ -77,7 +78,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns the lessons in slugs with an error that occurred again in toolErrors.
+// recurredSlugs returns the slugs of lessons about an error that occurs again in toolErrors.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil
@@ -107,7 +108,7 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 	return out
 }
 
-// startMeasuring starts measuring new picks, the withheld ones too.
+// startMeasuring starts measuring the outcomes of new picks, injected or withheld.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	u.RecordActivity(w.input.Now)
 	for i := range picks {

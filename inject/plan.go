@@ -35,12 +35,12 @@ func (in *Injector) Config() Config { return in.cfg }
 
 // Reasons for a plan without insertions.
 const (
-	SkipOff       = "off"      // the request has the header Precept-Inject: off
-	SkipRefused   = "refused"  // the upstream refused a changed request in this session
-	SkipExcluded  = "excluded" // the session is outside the experiment
-	SkipControl   = "control"
-	SkipNoMatch   = "no_match" // no lesson has matched yet
-	SkipWithheld  = "withheld"
+	SkipOff       = "off"        // the request has the header Precept-Inject: off
+	SkipRefused   = "refused"    // the upstream refused a changed request in this session
+	SkipExcluded  = "excluded"   // the session is outside the experiment
+	SkipControl   = "control"    // the session is in the control group, which gets no lessons
+	SkipNoMatch   = "no_match"   // no lesson has matched yet
+	SkipWithheld  = "withheld"   // a pick was withheld at random
 	SkipNotPicked = "not_picked" // nothing was picked, because of expected benefit or budget
 	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider has or the agent removed
 )
@@ -57,10 +57,10 @@ type Plan struct {
 	Withheld      []string
 	Lessons       []sample.Lesson // this turn's matches and states, stored with the exchange
 	Picks         []trial.Pick    // this turn's picks and random decisions
-	CutSlugs      []string
-	Loops         int  // new loops, with or without a warning
-	LimitExceeded bool // the matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
-	Answered      bool // has answers to /lesson commands, or describes the commands
+	CutSlugs      []string        // the sections that Cuts delete
+	Loops         int             // new loops, with or without a warning
+	LimitExceeded bool            // the matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
+	Answered      bool            // has answers to /lesson commands, or describes the commands
 }
 
 // Changes reports whether the plan changes the request.
@@ -70,12 +70,12 @@ func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 type Beliefs interface {
 	bandit.Beliefs
 	armEvidence
-	// NewMeasurement starts measuring a new pick. baseline holds the session's sums at the pick.
+	// NewMeasurement starts measuring a new pick. baseline holds the session's outcome sums at the pick.
 	NewMeasurement(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Totals) trial.Measurement
 }
 
-// Input holds the data for one turn, for Plan and Replay, apart from the session's record. Lock order: the session's
-// record, then the unit.
+// Input holds the data for one turn, for Plan and Replay, apart from the session's record. Lock the session's record
+// before Unit.
 type Input struct {
 	Request        *wire.Request
 	Claim          session.Claim
@@ -91,8 +91,7 @@ type Input struct {
 	ReadsCommands bool // the reply is searched for /lesson commands
 }
 
-// Plan decides how a turn's main request is changed, and starts the turn in the record. The caller holds the record's
-// lock.
+// Plan decides how a turn's request is changed, and starts the turn in the record. The caller holds the record's lock.
 func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: rec.Begin(input.Request, input.Now)}
 	w := work{in: in, rec: rec, input: input, plan: &p}
@@ -145,7 +144,8 @@ func (w *work) hasCutSection() (found bool) {
 	return found
 }
 
-// freezeFacts stores facts about a session before the first random decision. A run gets the first session's facts.
+// freezeFacts stores the session's category, model, tools and start before the first random decision, so that no lesson
+// can influence them. A run gets the first session's facts.
 func (w *work) freezeFacts() {
 	w.withUnitRecord(func(u *session.Record) {
 		isFirst := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
@@ -172,16 +172,16 @@ func (w *work) withUnitRecord(fn func(u *session.Record)) {
 	fn(w.input.Unit)
 }
 
-// isExcluded reports whether the session gets no new lessons. An ambiguous session still gets lessons: an agent must
-// not lose them because another agent sends the same history.
+// isExcluded reports whether the session gets no new lessons. An ambiguous session, outside the experiment because
+// another agent sends the same history, still gets lessons.
 func (w *work) isExcluded() (excluded bool) {
 	w.withUnitRecord(func(u *session.Record) { excluded = u.Assignment.Excluded })
 	return (excluded || w.rec.Assignment.Excluded) && !w.rec.State.Ambiguous
 }
 
 // RecordRefusal records that the upstream accepted the request only without insertions. The session gets no more
-// insertions, but stays in the experiment: only treated sessions can be refused, so leaving them out would bias the
-// comparison (intention to treat).
+// insertions, but stays in the experiment. Only sessions with insertions can be refused, so leaving them out would bias
+// the comparison (intention to treat).
 func (in *Injector) RecordRefusal(rec *session.Record) {
 	rec.State.PassThrough, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
@@ -189,7 +189,7 @@ func (in *Injector) RecordRefusal(rec *session.Record) {
 }
 
 // RecordRefusedCuts records that the upstream refused a request changed only by cut sections. The session keeps the
-// lessons; no further section is cut.
+// lessons, but no section is cut any more.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.NoDeletions, rec.State.Dirty = true, true
 	rec.Assignment.CutRefused = true

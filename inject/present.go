@@ -25,8 +25,8 @@ type armEvidence interface {
 	TrialBegan(arm trial.Arm, name string) bool
 }
 
-// Present returns a lesson's current presentation. If p is not nil, evidence in p may turn advice into a caution;
-// counts in the lesson file are ignored.
+// Present returns a lesson's current presentation. If p is not nil, evidence in p can turn advice into a caution (an
+// approach to avoid).
 //
 // If the full text is shown as advice, the arm is the slug with a hash of the text. For every other presentation, the
 // arm also has a suffix. After the first reward in a planned trial, the presentation stays until a person decides about
@@ -43,7 +43,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	if c.Placement == InSystem {
 		s.Arm += ".system"
 	}
-	// Shorten the lesson as if it were alone in the block: other lessons must not change its text.
+	// Shorten the lesson as if it were alone in the block, because other lessons must not change its text.
 	rendered := lessonEntry{text: text}
 	if room := budget - c.Style.frameBytes(); rendered.size(maxAdvice) > room {
 		s.adviceLimit = rendered.adviceLimitFor(room)

@@ -31,7 +31,7 @@ type lessonEntry struct {
 
 func (l *lessonEntry) fullSize() int { return l.size(l.adviceLimit) }
 
-// frameBytes returns the size of a block without lessons.
+// frameBytes returns the size of all fixed lines in a block.
 func (s Style) frameBytes() int {
 	if s == Pitfalls {
 		return len(pitfallsHead) + len(cautionsHead) + len(pitfallsEnd)

@@ -15,7 +15,7 @@ func (w *work) reinsertBlocks() {
 			continue
 		}
 		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
-			b.Turn = w.rec.Thread.Turns // the repeated turn counts as a new turn, and the block moves along
+			b.Turn = w.rec.Thread.Turns // the repetition counts as a new turn, which now contains the block
 		}
 		item, block, ok := w.findBlock(b)
 		if !ok {

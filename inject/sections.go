@@ -54,7 +54,7 @@ func (w *work) cutSections() {
 	w.planCuts(located, head)
 }
 
-// removableSections returns the cut sections, and undecided sections that may be decided in this turn.
+// removableSections returns the sections to cut by an earlier decision, and sections to decide in this turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withUnitRecord(func(u *session.Record) {

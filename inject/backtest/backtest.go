@@ -5,7 +5,8 @@
 // depends only on the lessons and the sessions.
 //
 // The hazard: the mean reward in matching sessions is not the lesson's effect. A lesson about failing builds matches in
-// sessions with failing builds. Only the holdout (sessions without the lesson) measures the effect.
+// sessions with failing builds. Only a comparison with the holdout, the sessions where the lesson was withheld at
+// random, measures the effect.
 package backtest
 
 import (
@@ -58,7 +59,7 @@ type NearMissCounts struct {
 // sentence resembles the lesson.
 type LikenessCounts struct {
 	Captured int               `json:"captured"` // captured sessions that set the thresholds; no matches below lesson.LikeSessions
-	Injected bool              `json:"injected"` // may be injected by likeness; false means only suggested
+	Injected bool              `json:"injected"` // precept injects the lesson by likeness; false means that it only suggests the lesson
 	Sessions int               `json:"sessions"`
 	Examples []LikenessExample `json:"examples"` // by descending score
 }

@@ -22,8 +22,7 @@ type likenessState struct {
 	sessions int          // captured sessions that set the thresholds
 }
 
-// EnableLikeness makes r count matches by likeness, too, in sessions added later, if there are enough captured
-// sessions.
+// EnableLikeness makes later Add calls also count matches by likeness (similar words), if enough sessions are captured.
 func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	all := make([]*lesson.Lesson, 0, len(config.OtherLessons)+len(r.counts))
 	for _, c := range r.counts {

@@ -28,7 +28,7 @@ type Reason struct {
 }
 
 // Nearest returns the lessons that came closest to a match in a session, each with the missing condition or the nearest
-// phrase. The lessons with slugs in matched come last, with the triggers, if they still match.
+// phrase. The lessons in matched that still match come last, with the triggers.
 //
 // Nearest reads only the newest queries, and no lessons from other tenants. When ctx ends, Nearest returns the lessons
 // found so far.

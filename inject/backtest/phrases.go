@@ -110,13 +110,13 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "proposal", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{p.Phrase}}}})
 	p.Sessions, p.Examples = len(sessions), []PhraseExample{}
 	for i := range sessions {
-		at := slices.IndexFunc(sessions[i].Queries, func(q lesson.Query) bool { return len(book.Match(&q)) > 0 })
-		if at < 0 {
+		first := slices.IndexFunc(sessions[i].Queries, func(q lesson.Query) bool { return len(book.Match(&q)) > 0 })
+		if first < 0 {
 			continue
 		}
 		p.Matched++
 		if len(p.Examples) < maxExamples {
-			p.Examples = append(p.Examples, PhraseExample{sessions[i].Name, excerpt(&sessions[i].Queries[at], p.Phrase)})
+			p.Examples = append(p.Examples, PhraseExample{sessions[i].Name, excerpt(&sessions[i].Queries[first], p.Phrase)})
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Decision struct {
 	Plan   lesson.TrialPlan   // for StartTrial
 	By     string             // operator, for the audit log
 	Seen   lesson.SeenVersion // version seen by the operator; a different version is refused
-	// Force activates the lesson even if the checks refuse the text: the operator has read it.
+	// Force activates the lesson even if the checks refuse the text, because the operator has read the text.
 	Force bool
 	// Sessions holds the rewarded sessions with and without the lesson, for the audit log; nil means unknown.
 	Sessions *[2]int64
@@ -86,7 +86,7 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 }
 
 // Revise replaces the text of a program's lesson in the proposal's scope. The lesson is quarantined again or, with
-// p.ActivateNow, active for one agent, the author. Slug, number, source and creation time stay.
+// p.ActivateNow, active for the agent that wrote it. Slug, number, source and creation time stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -182,8 +182,8 @@ func (s *snapshot) withoutFile(name string) *snapshot {
 	return &others
 }
 
-// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. At most maxEvidence references
-// are kept, without duplicates; count is the number of all supporting sessions. The lesson's state stays.
+// Cite adds evidence to a lesson about an error that occurred again. At most maxEvidence references are kept, without
+// duplicates; count is the number of all supporting sessions.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)

@@ -83,7 +83,7 @@ func New(o Options) *Bank {
 	}
 }
 
-// List returns all unarchived lessons, and the problems in the files.
+// List returns all unarchived lessons, and the problems in their files.
 func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	return s.book, s.problems, nil
 }
 
-// Archived returns the archived lessons by slug, and the problems in the files.
+// Archived returns the archived lessons, sorted by slug, and the problems in their files.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	return e
 }
 
-// index returns a function that makes the new index from the old index. Without Options.Counts, the old counts stay.
+// index returns a function that makes the new index file from the old. Without Options.Counts, the old counts stay.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -204,8 +204,7 @@ func (s *snapshot) isSlugUsed(slug string) bool {
 	return ok || s.book.Archived(slug)
 }
 
-// Consultation says how often and when a lesson matched, for the lesson's author. Measurements and the bandit ignore
-// it.
+// Consultation tells a lesson's author how often the lesson matched, and when it last matched. Measurements ignore it.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`

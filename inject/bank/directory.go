@@ -19,7 +19,7 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode lets every user read lessons: they are not secret.
+// lessonMode lets every user read lessons, because lessons are not secret.
 const lessonMode = 0o644
 
 // Directory is a Storage on disk: LESSON.md files, index, audit log and archive.
@@ -84,7 +84,7 @@ func (d Directory) commit(c Change) error {
 	return d.writeLogAndIndex(c)
 }
 
-// maxParallelWrites limits how many texts are written in parallel. A disk syncs several files as fast as one.
+// maxParallelWrites limits the parallel writes. A disk syncs several files as fast as one.
 const maxParallelWrites = 16
 
 func (d Directory) writeTexts(edits []Edit) error {

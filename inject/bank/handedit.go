@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Actions for a person's edits without precept.
+// Event actions for hand edits, a person's changes to lesson files without precept.
 const (
 	actionEdit   = "edit"
 	actionCreate = "create"
@@ -17,17 +17,16 @@ const (
 
 const (
 	maxHandEdits   = 64      // edits logged per RecordEdits call
-	maxUnlogged    = 500     // lessons without an event; with more, the directory is a copy, and none is logged
+	maxUnlogged    = 500     // with more lessons without an event, the directory is probably a copy, and none of these lessons is logged
 	maxCompleteLog = 2000    // a longer log may lack the oldest events
 	allEvents      = 1 << 20 // more than every log has
 )
 
-// RecordEdits appends an event for each lesson changed by a person without precept, that is, with a text or state other
-// than in the newest event. before is the book from the previous call, or nil. origin returns a text's time and author.
-// The text is nil for a removed lesson.
+// RecordEdits appends an event for each lesson that a person changed without precept. Such a lesson has a different
+// text or state than in the lesson's newest event. before is the book from the previous call, or nil. origin returns a
+// text's time and author; the text is nil for a removed lesson.
 //
-// RecordEdits returns the current book, and how many edits are left for a later call: edits without a git commit, and
-// edits beyond maxHandEdits.
+// pending is the number of edits left for a later call: edits without a git commit, and edits beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, pending int, err error) {
@@ -134,7 +133,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 			out = append(out, h)
 		}
 	}
-	if len(events) < maxCompleteLog && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
+	if len(events) < maxCompleteLog && len(unlogged) <= maxUnlogged { // otherwise the log may have lost these lessons' events
 		out = append(out, unlogged...)
 	}
 	if before != nil {
@@ -143,7 +142,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 	return out, nil
 }
 
-// removedByHand returns removals for the lessons in before with missing files.
+// removedByHand returns removals for the lessons in before that have no file any more.
 func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
@@ -172,7 +171,7 @@ type CautionChange struct {
 	MeanWithout                   float64 // mean reward without the lesson
 }
 
-// LoggedCautions returns the content hashes of the lessons called cautions in the audit log, by slug.
+// LoggedCautions returns the content hashes, by slug, of the lessons that are cautions according to the audit log.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Storage.Tail(ctx, allEvents)
 	return loggedCautions(events), err

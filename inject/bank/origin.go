@@ -29,7 +29,7 @@ const (
 	gitTimeout    = 2 * time.Second
 	maxGitOutput  = 4 << 10        // bytes
 	maxAuthor     = 80             // letters in a name
-	maxCommitWait = 24 * time.Hour // a commit is expected up to this age
+	maxCommitWait = 24 * time.Hour // an older uncommitted text is logged without a commit
 )
 
 // FileOrigin returns the author and time of a file's newest commit, if the commit has this text. Otherwise, it returns

@@ -20,7 +20,7 @@ type Proposal struct {
 	By     string // author, for the audit log
 	Scope  lesson.Scope
 
-	// ActivateNow activates an agent's lesson for itself alone (writ.trust: own). Scope must name the agent.
+	// ActivateNow activates an agent's lesson for this agent alone (writ.trust: own). Scope must name the agent.
 	ActivateNow bool
 }
 
@@ -43,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit, and returns a result for each. err is a storage error; then nothing
-// is written.
+// ProposeAll writes several lessons in one commit, and returns a result for each. After a storage error, the only error
+// returned, nothing is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
@@ -60,7 +60,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose adds a proposal's lesson to the snapshot. A refusal is in the result; err is a storage error.
+// propose adds a proposal's lesson to the snapshot. r.Err is the reason for a refusal; err is a storage error.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse returns the lesson as Parse will read it, with derived fields.
+// formatAndParse returns the lesson as Parse reads it from the written file, with derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {

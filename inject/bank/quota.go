@@ -17,7 +17,7 @@ type quota struct {
 	lessonsByTenant map[string]int
 }
 
-// quota counts recent writes in the audit log, shared by all replicas.
+// quota returns the counts for the limits. It counts recent writes in the audit log, which all replicas share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	if s.usage != nil {
 		return s.usage, nil
@@ -60,7 +60,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	}
 }
 
-// isWrite reports whether an action counts as a write. A refused proposal counts, too.
+// isWrite reports whether an action, such as a refused proposal, counts as a write.
 func isWrite(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }

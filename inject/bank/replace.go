@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons limits how many lessons a bank has. A directory has the same limit.
+// maxLessons limits a bank's lessons, as package lesson does for a directory.
 const maxLessons = 50_000
 
 // Replace replaces all unarchived lessons with texts. It returns the changed lessons' events and the checks' findings.

@@ -35,10 +35,10 @@ type Contents struct {
 
 // Change is one change to a storage.
 type Change struct {
-	Version string // the Reading's version before the change
+	Version string // Contents.Version from which the change was computed
 	Edits   []Edit
 	Index   func(old []byte) []byte // returns the new index; may be nil
-	Log     []lesson.Event          // to append
+	Log     []lesson.Event          // events to append
 }
 
 // Edit replaces a text. Old is nil for a new name, and New is nil for a removal.

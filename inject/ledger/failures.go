@@ -95,12 +95,12 @@ func (r *failureReader) relative(path string) string {
 	return path
 }
 
-// addresses matches memory addresses: they differ between runs.
+// addresses matches memory addresses, which differ between runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
 func withoutAddresses(s string) string { return addresses.ReplaceAllString(s, "0x...") }
 
-// block returns the lines up to the next blank line.
+// block returns the lines from i to the next blank line.
 func (r *failureReader) block(i int) []string {
 	end := i
 	for end < len(r.lines) && strings.TrimSpace(r.lines[end]) != "" {
@@ -120,7 +120,7 @@ func withSubject(subject, message string) string {
 	return subject + ": " + message
 }
 
-// Entry returns an unresolved entry for a command's failure. The rule is to run the command.
+// Entry returns an entry for a command's failure, without a resolution. The entry's rule says when to run the command.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	quoted := codeSpan(singleLine(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)

@@ -47,7 +47,7 @@ func (r *failureReader) readGoTest() {
 			packages[e.Package] = p
 		}
 		p.readLine(i, r.lines[i])
-		r.lines[i] = "" // done
+		r.lines[i] = "" // other readers skip the line
 	}
 	plainRun.addFailures(len(r.lines), "", "")
 	for name, p := range packages {
@@ -55,7 +55,7 @@ func (r *failureReader) readGoTest() {
 	}
 }
 
-// goPackage is the state while reading one package.
+// goPackage is the state while reading one package's output.
 type goPackage struct {
 	r           *failureReader
 	test        string         // test that printed the current lines
@@ -151,7 +151,7 @@ func (p *goPackage) addFailures(at int, name, outcome string) {
 	*p = *p.r.newGoPackage()
 }
 
-// hasFailedSubtest is true for a test with a failed subtest, which is listed instead.
+// hasFailedSubtest reports whether a test has a failed subtest. Only the subtest is then reported.
 func (p *goPackage) hasFailedSubtest(test string) bool {
 	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }

@@ -93,7 +93,8 @@ func pathPhrase(file string) string {
 // ruleCode matches codes such as TS2322 and F401. Other words with digits differ from error to error.
 var ruleCode = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase returns the longest sequence of words without a volatile word, or "" if the sequence is too short.
+// errorPhrase returns the longest sequence of words that probably recur in the same error, or "" if the sequence is too
+// short.
 func errorPhrase(text string) string {
 	var run []string
 	best, quoted := "", false
@@ -121,7 +122,7 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
-// isVolatile reports whether a word is a number, a path or a quotation.
+// isVolatile reports whether a word is a number, a path or a quotation, which differ from error to error.
 func isVolatile(word string) bool {
 	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }

@@ -18,8 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// readESLint reads the default and the JSON output. Messages follow the line with the file. Warnings count only if
-// there are no errors: then the command failed because of --max-warnings.
+// readESLint reads the default and the JSON output. Messages follow the line with the file. Warnings are reported only
+// without errors, because the command then failed through --max-warnings.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""
@@ -98,7 +98,7 @@ func (r *failureReader) jestMessage(from int) string {
 	return message
 }
 
-// readVitest reads failed tests. All FAIL lines before an error have this error.
+// readVitest reads failed tests. All FAIL lines directly before an error belong to this error.
 func (r *failureReader) readVitest() {
 	var waiting []locatedFailure
 	for i, text := range r.lines {

@@ -31,7 +31,7 @@ type pySection struct {
 	at                  int // first line
 }
 
-// readPytest takes a failure's message from the test's section, and the file from the summary.
+// readPytest reads failed tests: the message from the test's section, and the file from the summary.
 func (r *failureReader) readPytest() {
 	sections := r.pySections()
 	found := false

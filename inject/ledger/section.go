@@ -12,7 +12,7 @@ import (
 // Heading precedes the entries.
 const Heading = "## Lessons Learned"
 
-// section is where the entries are, in bytes.
+// section is the place of the entries in the file, in byte offsets.
 type section struct {
 	found      bool
 	start, end int    // from after the heading to the next heading at the same or a higher level

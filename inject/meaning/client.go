@@ -93,7 +93,7 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	return out, nil
 }
 
-// dot is the cosine of unit vectors, and 0 for different dimensions (different models may return them).
+// dot returns the cosine of two unit vectors, or 0 if the dimensions differ, as in vectors from different models.
 func dot(a, b []float32) (sum float32) {
 	if len(a) != len(b) {
 		return 0

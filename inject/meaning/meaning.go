@@ -124,7 +124,7 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.options.OnFailure(err)
-			m.emptyQueue()                 // the words may be deleted from the store during the pause
+			m.emptyQueue()                 // do not keep words during the pause, because they may be deleted from the store
 			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()
 			pause = min(2*pause, longestPause)
@@ -215,7 +215,8 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare stores, for the session, the lesson with the largest margin over its threshold.
+// compare compares an exchange's sentences with the lessons. It stores the lesson with the largest margin over the
+// threshold as the session's match.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil
@@ -261,7 +262,7 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 	out := make([][]float32, len(texts))
 	var missing []int
 	for i, text := range texts {
-		// The cut may split a character; ToValidUTF8 removes the rest.
+		// ToValidUTF8 removes a character split by the cut.
 		texts[i] = strings.ToValidUTF8(text[:min(len(text), maxTextSize)], "")
 		if v, ok := m.vectors.Get(m.key(texts[i])); ok {
 			out[i] = v

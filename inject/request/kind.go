@@ -72,7 +72,7 @@ var kindsText string
 
 type table struct {
 	kinds      []KindInfo
-	classes    map[string][]string
+	classes    map[string][]string // alternatives by class name
 	vocabulary vocabulary
 	courtesy   element // words that may precede a request, such as "please" or "can you"
 	patterns   []pattern
@@ -83,7 +83,7 @@ type table struct {
 type row struct {
 	pattern pattern
 	example string
-	line    string
+	line    string // place in the file, for errors
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
@@ -96,10 +96,10 @@ var kindTable = sync.OnceValue(func() *table {
 	return t
 })
 
-// readTable reads a table, without building the index.
+// readTable parses a table without building the index.
 func readTable(text string) (*table, []row, error) {
 	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
-	numbers := map[string]int{}
+	kindIndexByName := map[string]int{}
 	var rows []row
 	n := 0
 	for line := range strings.Lines(text) {
@@ -118,11 +118,11 @@ func readTable(text string) (*table, []row, error) {
 			t.classes[f[1]] = append(t.classes[f[1]], strings.Fields(f[2])...)
 			continue
 		case "kind":
-			numbers[f[1]] = len(t.kinds)
+			kindIndexByName[f[1]] = len(t.kinds)
 			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), f[2]})
 			continue
 		}
-		kind, ok := numbers[f[0]]
+		kind, ok := kindIndexByName[f[0]]
 		if !ok {
 			return nil, nil, fmt.Errorf("%s: the kind %s has no line", place, f[0])
 		}

@@ -36,7 +36,7 @@ const (
 	maxPrefix = 12 // bytes
 )
 
-// A term is a word, or a word prefix with a ~ at the end.
+// number returns a term's number, and adds a new term. A term is a word, or a word prefix with a ~ at the end.
 func (v *vocabulary) number(term string) (int, error) {
 	list := v.words
 	text, prefix := strings.CutSuffix(term, "~")
@@ -144,7 +144,7 @@ func (e *element) matches(tok *token) bool {
 	return tok.shapes&e.shapes != 0 || tok.hasAnyWord(e.words)
 }
 
-// matchLengths yields each match at the start of tokens by its length in tokens.
+// matchLengths yields the lengths, in tokens, of the element's matches at the start of tokens.
 func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyWord(e.firstWords) {
@@ -158,7 +158,8 @@ func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	}
 }
 
-// matches reports whether the elements from e match the tokens from at.
+// matches reports whether the elements from elementIndex on match the tokens from tokenIndex on. Each comparison
+// reduces steps.
 func (p *pattern) matches(tokens []token, tokenIndex, elementIndex int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -166,12 +167,12 @@ func (p *pattern) matches(tokens []token, tokenIndex, elementIndex int, steps *i
 	if elementIndex == len(p.elements) {
 		return true
 	}
-	next := tokenIndex < len(tokens) && tokens[tokenIndex].startsClause // a new clause begins
+	newClause := tokenIndex < len(tokens) && tokens[tokenIndex].startsClause
 	switch el := &p.elements[elementIndex]; {
 	case el.isClauseStart:
 		return tokenIndex < len(tokens) && tokens[tokenIndex].startsRequest && p.matches(tokens, tokenIndex, elementIndex+1, steps)
 	case el.isClauseEnd:
-		return (tokenIndex == len(tokens) || next || isConjunction(tokens[tokenIndex].text)) && p.matches(tokens, tokenIndex, elementIndex+1, steps)
+		return (tokenIndex == len(tokens) || newClause || isConjunction(tokens[tokenIndex].text)) && p.matches(tokens, tokenIndex, elementIndex+1, steps)
 	case el.isGap:
 		for i := tokenIndex; i <= min(tokenIndex+maxGap, len(tokens)); i++ {
 			if p.matches(tokens, i, elementIndex+1, steps) {
@@ -182,7 +183,7 @@ func (p *pattern) matches(tokens []token, tokenIndex, elementIndex int, steps *i
 			}
 		}
 		return false
-	case tokenIndex == len(tokens) || next && elementIndex > p.firstWordElement():
+	case tokenIndex == len(tokens) || newClause && elementIndex > p.firstWordElement():
 		return false
 	default:
 		for n := range el.matchLengths(tokens[tokenIndex:]) {

@@ -50,34 +50,34 @@ func (t *token) hasAnyWord(set []bool) bool {
 // tokenize splits a sentence into s.tokens.
 func (s *search) tokenize(sentence string) {
 	s.tokens, s.numbers = s.tokens[:0], s.numbers[:0]
-	clause := true
+	startsClause := true
 	for field := range strings.FieldsSeq(withoutQuotes(sentence)) {
-		if isLetters(field) && s.addToken(field, clause) {
-			clause = false
+		if isLetters(field) && s.addToken(field, startsClause) {
+			startsClause = false
 			continue
 		}
 		trimmed := strings.TrimLeft(field, openers)
-		clause = clause || len(trimmed) < len(field) && strings.ContainsAny(field[:len(field)-len(trimmed)], "(-–—")
+		startsClause = startsClause || len(trimmed) < len(field) && strings.ContainsAny(field[:len(field)-len(trimmed)], "(-–—")
 		word := strings.TrimRight(trimmed, closers)
 		end := trimmed[len(word):]
 		for word != "" {
 			part := firstWord(word)
 			word = strings.TrimPrefix(word[len(part):], "-")
-			if part != "" && s.addToken(part, clause) {
-				clause = false
+			if part != "" && s.addToken(part, startsClause) {
+				startsClause = false
 			}
 		}
-		clause = clause || strings.ContainsAny(end, ",:;.!?)…–—") || trimmed == end && trimmed != field
+		startsClause = startsClause || strings.ContainsAny(end, ",:;.!?)…–—") || trimmed == end && trimmed != field
 	}
 }
 
 // addToken adds a token, or returns false if the sentence has too many tokens.
-func (s *search) addToken(word string, clause bool) bool {
+func (s *search) addToken(word string, startsClause bool) bool {
 	if len(s.tokens) == maxTokens {
 		return false
 	}
 	from := len(s.numbers)
-	t := token{text: normalizeWord(word), shapes: wordShapes(word), startsClause: clause}
+	t := token{text: normalizeWord(word), shapes: wordShapes(word), startsClause: startsClause}
 	s.numbers = s.table.vocabulary.appendNumbers(s.numbers, t.text)
 	t.numbers = s.numbers[from:]
 	s.tokens = append(s.tokens, t)
@@ -182,7 +182,7 @@ func wordShapes(word string) (s shape) {
 	return s
 }
 
-// isGenerated reports whether a code generator reads or writes the file.
+// isGenerated reports whether a file is probably the input or the output of a code generator.
 func isGenerated(name string) bool {
 	for _, part := range [...]string{".pb.", "_pb2", ".g.dart", ".gen.", "_gen.", ".generated.", "_generated.", "/gen/", "/generated/", "__generated__", ".sql.go", ".designer.", "/mocks/"} {
 		if strings.Contains(name, part) {
@@ -224,7 +224,7 @@ func isLetters(s string) bool {
 	return true
 }
 
-// markStarts sets startsRequest.
+// markStarts sets startsRequest in tokens.
 func (t *table) markStarts(tokens []token) {
 	for i := range tokens {
 		tokens[i].startsRequest = tokens[i].startsRequest || tokens[i].startsClause

@@ -74,7 +74,7 @@ type Registry struct {
 // Path returns the registry's path in a lessons folder.
 func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
 
-// Read reads a registry. A missing file is empty.
+// Read reads a registry. For a missing file, the registry is empty.
 func Read(path string) (*Registry, error) {
 	raw, err := file.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,8 +126,8 @@ func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	return r
 }
 
-// Delay moves the starts by d, and returns r. After the delay, all replicas know a section, so no session loses the
-// section on one replica only.
+// Delay moves the starts by d, and returns r. The delay lets all replicas read a new section first, so that no replica
+// cuts the section in a session while another keeps it.
 func (r *Registry) Delay(d time.Duration) *Registry {
 	for i := range r.starts {
 		r.starts[i] = r.starts[i].Add(d)
@@ -143,7 +143,7 @@ func (r *Registry) IsMeasuring(i int, started time.Time) bool {
 	return r.Sections[i].State == Measuring && !started.Before(r.starts[i])
 }
 
-// Index returns the index of an arm's section.
+// Index returns the index of the section with an arm.
 func (r *Registry) Index(arm trial.Arm) (i int, ok bool) {
 	i = slices.IndexFunc(r.Sections, func(s RegisteredSection) bool { return s.Arm() == arm })
 	return i, i >= 0
@@ -177,7 +177,7 @@ func Update(path string, change func(list []RegisteredSection) ([]RegisteredSect
 	return nil
 }
 
-// EncodeChanged returns the changed text, or nil without a change.
+// EncodeChanged returns the registry file's text after change, or nil if the list stays the same.
 func (r *Registry) EncodeChanged(change func(list []RegisteredSection) ([]RegisteredSection, error)) ([]byte, error) {
 	before, err := json.Marshal(r.Sections)
 	if err != nil {

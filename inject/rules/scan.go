@@ -49,11 +49,11 @@ type Scan struct {
 	order    []*SeenFile
 }
 
-// noEnd is the problem with a file in a user message without an end marker.
+// noEnd is the SeenFile.Problem for a file without an end marker in a user message.
 const noEnd = "no marker ends the file in the user's message, so the sections are not cut"
 
-// Add adds a session, the newest first, because the first version seen is listed. head holds the passages before the
-// first answer; input is the number of input tokens, or 0.
+// Add adds a session. Add the newest session first, because Files lists the first version added. head holds the
+// passages before the first answer; input is the number of input tokens, or 0 if unknown.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)

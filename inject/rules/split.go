@@ -51,7 +51,7 @@ func Split(file string) []Section {
 	return s.sections
 }
 
-// headings returns, in linear time, the sections with a heading, without final names, WholeFile and Repeated.
+// headings returns the sections with a heading, in linear time. It does not set final names, WholeFile and Repeated.
 func headings(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines, headingsOnly: true}
@@ -269,7 +269,7 @@ func shortName(name string, level int) string {
 
 // TopSections returns the indices of the outermost sections. A section with all the file's content is replaced by the
 // sections in it.
-func TopSections(sections []Section) (units []int) {
+func TopSections(sections []Section) (indices []int) {
 	open := map[int]bool{-1: true}
 	for i := range sections {
 		s := &sections[i]
@@ -278,10 +278,10 @@ func TopSections(sections []Section) (units []int) {
 		case s.WholeFile && hasInnerSections(sections, i):
 			open[i] = true
 		default:
-			units = append(units, i)
+			indices = append(indices, i)
 		}
 	}
-	return units
+	return indices
 }
 
 func hasInnerSections(sections []Section, parent int) bool {

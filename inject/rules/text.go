@@ -43,8 +43,9 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // Span is a byte range in a text.
 type Span struct{ Start, End int }
 
-// Locate returns at most two places of a section, each with the blank lines after it. lines is what Lines returns for
-// the section. boundaries are ascending offsets where a message part begins without a line ending before.
+// Locate returns a section's places in text, each with the blank lines after it. It stops after two places, because
+// only a unique place can be cut. lines is what Lines returns for the section. boundaries are ascending offsets where a
+// message part begins without a line ending before.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -77,7 +78,7 @@ func isBoundary(boundaries []int, at int) bool {
 	return ok
 }
 
-// matchLines returns where the lines starting at an offset end.
+// matchLines reports whether lines are at an offset in text, and returns the end offset.
 func matchLines(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
@@ -103,9 +104,9 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 	return at, true
 }
 
-// skipLineEnd skips trailing blanks and a line ending and, with skipBlankLines, the blank lines after it. It returns
-// the number of line endings, too. A boundary between two text parts counts as two line endings, because the client may
-// have split the text at a blank line.
+// skipLineEnd skips trailing blanks and a line ending and, with skipBlankLines, the blank lines after it. endings is
+// the number of line endings. A boundary between two text parts counts as two line endings, because the client may have
+// split the text at a blank line.
 func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (next, endings int) {
 	for next = at; ; {
 		i := next
@@ -218,7 +219,7 @@ func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	return cuts
 }
 
-// isCovered reports whether cuts leave only blanks.
+// isCovered reports whether cuts leave only blanks in part.
 func isCovered(text string, part Span, cuts []Span) bool {
 	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
