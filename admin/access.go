@@ -17,7 +17,7 @@ import (
 type access struct {
 	holders       []holder
 	hosts         map[string]bool // lower case, without port
-	anyIP         bool            // accept any IP address in a Host header: the server listens on every address
+	anyIP         bool            // accept any IP address in a Host header, because the server listens on every address
 	publicMetrics bool
 }
 

@@ -15,9 +15,9 @@ import (
 // versionedPath matches paths such as /v1/models and /v1beta/models/NAME:generateContent.
 var versionedPath = regexp.MustCompile(`^(/openai)?/v[0-9][^/]*(/|$)`)
 
-// refuseAgents answers an agent with status 404 and the data listener's base URL. An error about the admin token would
-// lead people to put it into the agent. A request with a foreign Host header does not get the address, because a
-// different site could rebind its name to this listener (see checkHost).
+// refuseAgents answers an agent with status 404 and the data listener's base URL. An error about the missing admin
+// token would lead people to give the agent this token. A request with a foreign Host header does not get the address,
+// because a different site could rebind its name to this listener (see checkHost).
 func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -64,8 +64,8 @@ func (s *Server) apiSamples(c echo.Context) error {
 
 func (s *Server) apiHealth(c echo.Context) error { return sendJSON(c, s.health(c), nil) }
 
-// apiExport sends the selected samples or, with format=experiment, the random assignments, while they are read. If the
-// store fails after the first byte, the connection is aborted, so the client does not take the file for a complete one.
+// apiExport streams the selected samples or, with format=experiment, the random assignments. If the store fails after
+// the first byte, the connection is aborted, so the client does not take the file for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())

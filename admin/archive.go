@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns a session's transcript without the first exchanges; the query key "from" is their number. The
-// first part also lists the lessons that nearly matched.
+// transcript returns a session's transcript. The query key "from" is the number of exchanges to skip. If it is 0, the
+// transcript also lists the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")

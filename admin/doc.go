@@ -1,6 +1,6 @@
 // Package admin is the admin listener: the dashboard, the report as JSON, metrics, profiles and health. Every route
-// needs a token, except those of addPublicRoutes and, if configured, /metrics. Programs send it as a Bearer header;
-// browsers log in and send a cookie. guard.go refuses forged writes and foreign Host headers.
+// needs a token, except those of addPublicRoutes and, if configured, /metrics. Programs send the token as a Bearer
+// header; browsers log in and send a cookie. guard.go refuses forged writes and foreign Host headers.
 //
 // All shown content is untrusted: it enters pages through g.Text, h.Value or untrustedText, and g.Raw is only for the
 // docs. gomponents does not check addresses, so frame's methods build every href, src and action. Here, an arm is a

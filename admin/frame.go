@@ -197,9 +197,9 @@ const (
 	maxListSize = 1 << 10 // longest address kept, in bytes
 )
 
-// currentList returns the address of the list to which a reader can return: this page, or the query key list.
-// currentList returns "" if that list is not among paths, has no query, or is longer than maxListSize. Tenant and
-// window are left out, because every link has both.
+// currentList returns the address of the list to which a reader can return: this page if paths contains it, or else the
+// value of the query key "list". The result is "" if that list is not among paths, has no query, or is longer than
+// maxListSize. Tenant and window are left out, because every link has both.
 func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -321,13 +321,13 @@ func (f frame) pager(total, size int) pager {
 
 // html returns the shown range, with links to the previous and the next page.
 func (p pager) html(f frame) g.Node {
-	to := func(page int, rel, text string) g.Node {
+	pageLink := func(page int, rel, text string) g.Node {
 		return h.A(h.Href(f.WithQuery("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
 	}
 	return pagerNav(
-		h.Span(g.Textf("%s to %s of %s", countText(p.from+1), countText(p.to), countText(p.total))),
-		g.If(p.from > 0, to(p.number-1, "prev", "Previous")),
-		g.If(p.to < p.total, to(p.number+1, "next", "Next")),
+		h.Span(g.Textf("%s pageLink %s of %s", countText(p.from+1), countText(p.to), countText(p.total))),
+		g.If(p.from > 0, pageLink(p.number-1, "prev", "Previous")),
+		g.If(p.to < p.total, pageLink(p.number+1, "next", "Next")),
 	)
 }
 

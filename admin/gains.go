@@ -37,7 +37,7 @@ func (f frame) sessionsInWeek(arm string, extraQuery ...string) string {
 
 // gainStats returns the overview's figures for all lessons together, such as the effect, and this week's costs.
 func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
-	lately := lastWeek(r.Global.Days, r.GeneratedAt)
+	weekSum := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)
 	helps, harms := 0, 0
 	for i := range r.Lessons {
@@ -56,7 +56,7 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 			newStat("control", countText(r.Global.NControl), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanControl, 3)), "").withLink(f.rewardedSessions("", store.FateControl)),
 			newStat("proven", countText(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").withLink(f.linkInReport("/lessons", "verdict", "helps")),
 		},
-		weekCosts(f, &lately, p, m)...)
+		weekCosts(f, &weekSum, p, m)...)
 }
 
 func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {

@@ -30,7 +30,7 @@ type Account struct {
 	store.Account
 	Balanced  bool   `json:"balanced"`
 	Unsampled int64  `json:"unsampled"`       // stored exchanges in closed sessions without a sample
-	SetAside  int    `json:"set_aside"`       // sessions and exchanges that made a step panic
+	SetAside  int    `json:"set_aside"`       // sessions and exchanges left unprocessed, because they made a step panic
 	Problem   string `json:"error,omitempty"` // why the account is missing or incomplete
 }
 

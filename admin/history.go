@@ -36,7 +36,7 @@ type effectAt struct {
 }
 
 const (
-	historyKeys    = 256             // further keys are ignored
+	historyKeys    = 256             // effects under further keys are not kept
 	historyEffects = 400             // per key
 	historyEvery   = 2 * time.Second // minimum time between two effects per key
 )

@@ -72,13 +72,13 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 }
 
 func lessonSessions(f frame, slug string) g.Node {
-	to := func(name, arm, verdict string) g.Node {
+	sessionsLink := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
 	}
 	return h.Nav(h.Class("arm-links"), ariaLabel("Sessions with the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions with any of the lesson's texts:")), h.Ul(
-		to("injected", store.FateInjected, ""), to("injected, poor", store.FateInjected, "poor"),
-		to("withheld", store.FateWithheld, ""), to("withheld, poor", store.FateWithheld, "poor"),
-		to("control", store.FateControl, ""), to("matched", store.FateMatched, ""),
+		sessionsLink("injected", store.FateInjected, ""), sessionsLink("injected, poor", store.FateInjected, "poor"),
+		sessionsLink("withheld", store.FateWithheld, ""), sessionsLink("withheld, poor", store.FateWithheld, "poor"),
+		sessionsLink("control", store.FateControl, ""), sessionsLink("matched", store.FateMatched, ""),
 	))
 }
 

@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds figures from the stored sessions. The counters do not have these figures.
+// storedFigures holds figures from the stored sessions that the counters do not have.
 type storedFigures struct {
 	survey *report.Survey // nil: not read
 	old    bool           // newer sessions are being read; the page will refresh

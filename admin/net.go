@@ -36,8 +36,7 @@ func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 // cost returns what the inserted tokens cost at the mean uncached input price.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netAtEffect returns the net result in money if the lessons' effect is the given one. For the interval of the net
-// result, html passes both ends of the effect's interval.
+// netAtEffect returns the net result in money for a given effect of the lessons.
 func (n netResult) netAtEffect(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }
@@ -50,8 +49,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// failuresText formats a number of prevented failures. The result has as few decimals as possible, at most three, such
-// that the number times the session value equals the amount shown on the page.
+// failuresText formats a number of prevented failures. It shows at most three decimals, and no more than readers need
+// to get the amount on the page when they multiply by the session value.
 func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)

@@ -81,10 +81,10 @@ var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or a
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // maximum age of closed sessions that count; 0: no limit
-	Provisional bool
-	WhatIf      float64 // probability that a pick is withheld, for projected intervals; 0: none
-	Explain     string  // slug of a lesson with rows to explain
-	Bands       bool    // compute the effect over time, for pages
+	Provisional bool          // count open sessions, too
+	WhatIf      float64       // probability that a pick is withheld, for projected intervals; 0: none
+	Explain     string        // slug of a lesson with rows to explain
+	Bands       bool          // compute the effect over time, for pages
 }
 
 // Reporter computes a tenant's report.
@@ -105,7 +105,7 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures from the stored sessions. The counters do not have these figures.
+// Surveyor computes figures from the stored sessions that the counters do not have.
 type Surveyor interface {
 	// Survey reads a tenant's newest sessions. Survey may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)

@@ -184,11 +184,11 @@ func (v *compareView) measures(f frame) g.Node {
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
-		of := g.Group{g.Text("of "), h.A(h.Href(sessionsWithoutSearch(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countNoun(side.Rewarded, "session"))), g.Text(" with a reward")}
+		note := g.Group{g.Text("of "), h.A(h.Href(sessionsWithoutSearch(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countNoun(side.Rewarded, "session"))), g.Text(" with a reward")}
 		if e.Sessions < side.Rewarded {
-			of = append(of, g.Text(", each run once: "+countNoun(e.Sessions, "reward")))
+			note = append(note, g.Text(", each run once: "+countNoun(e.Sessions, "reward")))
 		}
-		return of
+		return note
 	case e.Sessions < side.Sessions && e.Sessions > 0:
 		return g.Text("of " + countText(e.Sessions) + " of " + countNoun(side.Sessions, "session") + ifElse(m.Name == "cost", "; no price or no tokens for the others", ""))
 	}
@@ -218,13 +218,13 @@ func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.No
 
 func (v *compareView) lessons(f frame) g.Node {
 	c := &v.comparison
-	side := func(slug string, of *ComparedSide, injected *InjectedSide) g.Node {
-		value := of.Value
+	side := func(slug string, compared *ComparedSide, injected *InjectedSide) g.Node {
+		value := compared.Value
 		if injected.Sessions == 0 {
-			return cell(of.label(), g.Text("0"))
+			return cell(compared.label(), g.Text("0"))
 		}
 		return cell(
-			of.label(), h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(countText(injected.Sessions))),
+			compared.label(), h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(countText(injected.Sessions))),
 			smallLine(
 				g.Text("mean reward "+decimalText(injected.Reward, 2)),
 				g.If(injected.Rewarded > 0, g.Group{

@@ -91,14 +91,14 @@ func (v *sessionView) turns(f frame) g.Node {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
 			"No turn is stored yet. A turn appears a few seconds after it ends.")))
 	}
-	to := func(from int, rel, text string) g.Node {
+	turnsLink := func(from int, rel, text string) g.Node {
 		return h.P(h.A(h.Href(f.WithQuery("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
 	}
 	return section(
 		"turns", "Conversation",
-		g.If(v.session.From > 0, to(max(0, v.session.From-store.TurnsShown), "prev", "Earlier turns")),
+		g.If(v.session.From > 0, turnsLink(max(0, v.session.From-store.TurnsShown), "prev", "Earlier turns")),
 		turns,
-		g.If(v.hasMoreTurns(), to(v.session.Next, "next", "Later turns")),
+		g.If(v.hasMoreTurns(), turnsLink(v.session.Next, "next", "Later turns")),
 	)
 }
 

@@ -24,8 +24,8 @@ const (
 	shortestFirst  = "shortest"
 )
 
-// sessionOrders returns the orders, the default first. Stores index only the start, so the last four sort the sessions
-// from cachedRecent.
+// sessionOrders returns the orders, the default first. Stores have an index for the start only, so for the last four
+// orders, the sessions from cachedRecent are sorted in memory.
 func sessionOrders() []string {
 	return []string{newestFirst, oldestFirst, costliestFirst, cheapestFirst, longestFirst, shortestFirst}
 }
@@ -106,19 +106,19 @@ func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
 		return nil
 	}
 	within := ifElse(f.hasQuery("range", "since", "until"), " in the time range", "")
-	of := countNoun(t.InRange, "session") + within
+	inRange := countNoun(t.InRange, "session") + within
 	switch isAll := t.Sessions == t.InRange; {
 	case t.Exact:
-		return g.Text(ifElse(isAll, "", countText(t.Sessions)+" of ") + of + ". ")
+		return g.Text(ifElse(isAll, "", countText(t.Sessions)+" of ") + inRange + ". ")
 	case !isByStart && v.found.OldestStart != nil:
 		return g.Group{
-			g.Text(ifElse(isAll, "The", countText(t.Sessions)+" of the") + " newest " + of + ", since "), timeNode(*v.found.OldestStart),
+			g.Text(ifElse(isAll, "The", countText(t.Sessions)+" of the") + " newest " + inRange + ", since "), timeNode(*v.found.OldestStart),
 			g.Text("; older sessions are not in this order. "),
 		}
 	case isAll || v.searched:
 		return g.Text("At least " + countNoun(t.Sessions, "session") + within + ". ")
 	}
-	return g.Text(countText(t.Sessions) + " of the newest " + of + "; older sessions are not counted. ")
+	return g.Text(countText(t.Sessions) + " of the newest " + inRange + "; older sessions are not counted. ")
 }
 
 // caption names total and order, and says how a search reads sessions.

@@ -34,7 +34,7 @@ type browserSession struct {
 
 // login is a browser's login, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // loginProof the cookie and the token; removing the token ends the login
+	proof     [sha256.Size]byte // loginProof for cookie and token; a removed token ends the login
 	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
 	notice    notice // for the next page
@@ -45,8 +45,8 @@ const (
 	clockSlack = time.Minute      // tolerated clock setback
 )
 
-// isValid reports whether a login is valid. A login from the future is invalid: the clock was set back, so the age is
-// unknown.
+// isValid reports whether a login is valid. A login from the future is invalid, because the clock was set back and the
+// age is unknown.
 func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }

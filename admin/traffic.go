@@ -59,8 +59,8 @@ type TrafficSum struct {
 }
 
 const (
-	maxBars    = 72                  // buckets shorter than one day
-	maxBuckets = 120                 // buckets that last one day or more
+	maxBars    = 72                  // most buckets, if they are shorter than one day
+	maxBuckets = 120                 // most buckets, if they last one day or more
 	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; no named range is longer
 )
 

@@ -25,7 +25,7 @@ import (
 // Notes reads and writes small values per tenant in the store, so replicas share them.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
-	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error
+	WriteNotes(ctx context.Context, tenant string, sessionNotes map[sessionpkg.ID][]byte, tenantNotes map[string][]byte) error
 }
 
 // View is a saved filter for the sessions page, shared by all who log in.

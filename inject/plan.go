@@ -172,8 +172,8 @@ func (w *work) withUnitRecord(fn func(u *session.Record)) {
 	fn(w.input.Unit)
 }
 
-// isExcluded reports whether the session gets no new lessons. An ambiguous session, outside the experiment because
-// another agent sends the same history, still gets lessons.
+// isExcluded reports whether the session gets no new lessons. An ambiguous session, which may contain another session's
+// requests, still gets lessons.
 func (w *work) isExcluded() (excluded bool) {
 	w.withUnitRecord(func(u *session.Record) { excluded = u.Assignment.Excluded })
 	return (excluded || w.rec.Assignment.Excluded) && !w.rec.State.Ambiguous

@@ -132,7 +132,6 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// preceptMapping returns the mapping metadata.precept, or nil.
 func (r *reader) preceptMapping(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(joinField(prefix, "metadata"), m, "precept", false)
@@ -140,7 +139,6 @@ func (r *reader) preceptMapping(prefix string, n *node) *node {
 	return nil
 }
 
-// state returns the state under a key, or "" if the key is missing.
 func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {
@@ -150,7 +148,6 @@ func (r *reader) state(prefix string, n *node, key string) State {
 	return s
 }
 
-// readMetadata reads metadata.precept: state, approval, trial and others.
 func (r *reader) readMetadata(l *Lesson, n *node) {
 	n = r.preceptMapping("", n)
 	if n == nil {

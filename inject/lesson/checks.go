@@ -203,7 +203,6 @@ func phrases(t *Trigger) []fieldPhrase {
 	return out
 }
 
-// backtestFindings reports a lesson that matches no captured session, or too many.
 func (c Checker) backtestFindings(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil

@@ -49,7 +49,6 @@ func (e *events) open() error {
 	return nil
 }
 
-// close stops the kernel events.
 func (e *events) close() {
 	if e.kernel != nil {
 		_ = e.kernel.Close() // an error has no remedy

@@ -74,7 +74,6 @@ func (f Form) adviceSection() string {
 	return "What to do (or avoid)"
 }
 
-// narrowingRemedy returns a remedy for a trigger that fires too often.
 func (f Form) narrowingRemedy() string {
 	if f == FormGptme {
 		return "narrow the keywords"

@@ -170,7 +170,6 @@ func isWholeBetween(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
-// flag returns the boolean under key, or false.
 func (r *reader) flag(prefix string, n *node, key string) bool {
 	v, ok := n.get(key)
 	if !ok {
@@ -182,7 +181,6 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 	return v.kind == kindBool && v.number != 0
 }
 
-// count returns the whole number under key, or 0.
 func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not 0 or a positive whole number; write one, or remove the line"))
 }
