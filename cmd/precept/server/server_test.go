@@ -192,7 +192,7 @@ func TestStopDuringStreamReturnsErrStreamsCut(t *testing.T) {
 	}
 }
 
-// net/http does not know WebSockets at a stop.
+// http.Server.Shutdown does not wait for WebSockets.
 func TestStopWaitsForWebSockets(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
@@ -217,18 +217,18 @@ func TestStopWaitsForWebSockets(t *testing.T) {
 	_, _ = io.WriteString(client, "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(client), nil)
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("got %v, %v, want status 101", res, err)
+		t.Fatalf("upgrade request: got response %v, error %v, want status 101", res, err)
 	}
 	_ = res.Body.Close()
 	_, _ = io.WriteString(client, "ping")
 	if _, err := io.ReadFull(client, make([]byte, len("ping"))); err != nil {
-		t.Fatalf("got %v, want the ping back", err)
+		t.Fatalf("echo of the ping: err = %v, want none", err)
 	}
 	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
 		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
 	}
 	if _, err := io.ReadAll(client); err != nil {
-		t.Errorf("client: got %v, want the end of the connection", err)
+		t.Errorf("client after the stop: err = %v, want a closed connection without an error", err)
 	}
 }
 
