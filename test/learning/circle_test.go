@@ -81,7 +81,7 @@ type cycleRow struct {
 	Matched   int64  `json:"matched"`
 	Picked    int64  `json:"picked"`
 	NInjected int64  `json:"n_injected"`
-	Verdicts  []string
+	Verdicts  []string // of all rows with the slug
 }
 
 // readCycleReport returns the report rows by slug. Rows with the same slug are added up.
