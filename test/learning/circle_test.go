@@ -76,11 +76,11 @@ func startCycleDemo(t *testing.T, dir string, flags ...string) (out *harness.Loc
 }
 
 type cycleRow struct {
-	Slug      string `json:"slug"`
-	Verdict   string `json:"verdict"`
-	Matched   int64  `json:"matched"`
-	Picked    int64  `json:"picked"`
-	NInjected int64  `json:"n_injected"`
+	Slug      string   `json:"slug"`
+	Verdict   string   `json:"verdict"`
+	Matched   int64    `json:"matched"`
+	Picked    int64    `json:"picked"`
+	NInjected int64    `json:"n_injected"`
 	Verdicts  []string // of all rows with the slug
 }
 
