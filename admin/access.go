@@ -149,8 +149,8 @@ func requestHolder(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// isViewable reports whether a viewer may read a route. Conversations, samples, exports and profiles contain what
-// people and models wrote, so unlisted routes are for operators only.
+// isViewable reports whether viewers are allowed to read a route. Conversations, samples, exports and profiles contain
+// what people and models wrote, so unlisted routes are for operators only.
 func isViewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/traffic", "/compare", "/health", "/help", "/help/*",

@@ -96,7 +96,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 // erase deletes a session's data, or a tenant's if session is empty, and returns the number of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.ClearCaches() // even after an error, when part may already be deleted
+	s.ClearCaches() // even after an error, because a part can already be deleted
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Comparison compares two agents' or two models' sessions. Sessions do not get an agent or model at random, so
-// differences may come from different tasks.
+// differences can come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`

@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// securityHeaders sets the security headers. Scripts and styles come only from this server; no response may be stored
-// or framed.
+// securityHeaders sets the security headers. Scripts and styles come only from this server; browsers must not store or
+// frame a response.
 func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -31,7 +31,7 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic to status 500. The response omits the panic text, which may hold session data.
+// recover converts a panic to status 500. The response omits the panic text, which can contain session data.
 // http.ErrAbortHandler still aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
@@ -158,7 +158,7 @@ func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// auditRequest adds each request that may change data, except the logout, to the audit log.
+// auditRequest adds each writing request, except the logout, to the audit log.
 func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -196,9 +196,9 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// checkPermission refuses what viewers may not do: writes other than the logout, routes that are not viewable, and
-// searches and backtests, which would reveal conversations. checkPermission runs inside auditRequest, so the audit
-// log contains refused writes.
+// checkPermission refuses what viewers are not allowed to do: writes other than the logout, routes that are not
+// viewable, and searches and backtests, which would reveal conversations. checkPermission runs inside auditRequest, so
+// the audit log contains refused writes.
 func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if requestHolder(c).role == operator || c.Path() == "/logout" {

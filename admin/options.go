@@ -107,7 +107,7 @@ type Library interface {
 
 // Surveyor computes figures from the stored sessions that the counters do not have.
 type Surveyor interface {
-	// Survey reads a tenant's newest sessions. Survey may take seconds, so pages share it.
+	// Survey reads a tenant's newest sessions. It can take seconds, so pages share the result.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
 	// Nearest returns the lessons that came closest to a match, apart from those in matched.
 	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)

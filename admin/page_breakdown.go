@@ -57,7 +57,7 @@ func (s *Server) breakdown(c echo.Context) error {
 		all, _ := survey.Cells(v.by.Key)
 		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.HasEffect })
 		v.sparseCells = len(all) - len(v.cells)
-		v.reading = old && len(v.cells) == 0 // the newer survey may have cells
+		v.reading = old && len(v.cells) == 0 // the newer survey can have cells
 	}
 	return s.show(c, page)
 }

@@ -19,7 +19,7 @@ import (
 type RulesReader interface {
 	// Rules returns the registered sections in effect.
 	Rules() *rules.Registry
-	// ScanRules finds the rules files in the newest captured sessions. ScanRules may take seconds, so pages share it.
+	// ScanRules finds the rules files in the newest captured sessions. It can take seconds, so pages share the result.
 	ScanRules(ctx context.Context, tenant string) (*rules.Scan, error)
 }
 

@@ -137,7 +137,7 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 	x.value, x.err = s.computeSafely(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clearCount != clears { // the value may contain erased data
+	if s.clearCount != clears { // the value can contain erased data
 		return cachedValue[V]{err: errComputing}
 	}
 	x.duration, x.requestedAt = s.now().Sub(x.startedAt), s.now()

@@ -185,7 +185,7 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 
 func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
 
-// reportWarnings returns why a report's effects may be wrong.
+// reportWarnings returns the reasons why a report's effects might be wrong.
 func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(

@@ -71,7 +71,8 @@ func verdictAdvice(l *report.Row) advice {
 	return a
 }
 
-// missingPicks says how many picks the verdict still needs, and the expected time, or returns "".
+// missingPicks says how many picks (sessions that the lesson is chosen for) the verdict still needs, and the expected
+// time, or returns "".
 func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""

@@ -162,7 +162,7 @@ func (v *View) filters() url.Values {
 	return q
 }
 
-// isTextSearch reports whether the view searches conversations, which viewers may not read.
+// isTextSearch reports whether the view searches conversations, which viewers are not allowed to read.
 func (v *View) isTextSearch() bool {
 	q := v.filters()
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""

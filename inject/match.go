@@ -192,7 +192,7 @@ func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// callByID returns the call with an id. A delta request contains only new items, so the call may be in an earlier
+// callByID returns the call with an id. A delta request contains only new items, so the call can be in an earlier
 // reply.
 func (w *work) callByID(id string) wire.Call {
 	if c, ok := w.input.Request.FindCall(id); ok {
@@ -274,7 +274,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	return picks
 }
 
-// insertPicks inserts one block at each spot. Withheld picks also count against the session's byte budget.
+// insertPicks inserts one block at each spot.
 func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	var spotOrder []spot
 	lines := make(map[spot][]lessonEntry)

@@ -71,8 +71,8 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayFlipSections reports whether the unit may make random decisions about sections. A unit that takes part in
-// comparing control and treatment keeps all sections.
+// mayFlipSections reports whether sections can be decided at random for the unit. A unit that takes part in comparing
+// control and treatment keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
 // dropEmptyingSections drops a passage's sections from found if removing them could leave an empty part. Some APIs
@@ -91,7 +91,7 @@ func dropEmptyingSections(found []headSection, head []wire.Passage) []headSectio
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
-// locate reports whether the head contains the section exactly once. A user may quote a section, so in a user message
+// locate reports whether the head contains the section exactly once. A user can quote a section, so in a user message
 // the section counts only inside the frame written by an agent around a rules file.
 func (s *headSection) locate(head []wire.Passage) bool {
 	count := 0

@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// addTaskWords adds task words from outside the new user messages, in a session's first turn. The first request may
+// addTaskWords adds task words from outside the new user messages, in a session's first turn. The first request can
 // already contain a call, a plan after the task, or the task in the system prompt. The block still goes to new content,
-// because earlier content may be in the provider's cache.
+// because the provider's cache can contain earlier content.
 func (w *work) addTaskWords(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.input.Request.FirstNew() > 0 && w.noneFromUser(q.Words) {

@@ -63,7 +63,7 @@ func loopWarning(l detect.Loop) string {
 }
 
 func quotedCall(l detect.Loop) string {
-	const redactedBytes = 16 * maxWarningArgs // arguments may be as long as a file
+	const redactedBytes = 16 * maxWarningArgs // arguments can be as long as a file
 	args := detect.CanonicalArgs(l.Args)
 	args = redact.New(true).Text(args[:min(len(args), redactedBytes)])
 	return lesson.SanitizeExcerpt(l.Tool, 80) + " " + lesson.SanitizeExcerpt(args, maxWarningArgs)

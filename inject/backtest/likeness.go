@@ -61,7 +61,6 @@ func (r *Evaluator) countLikenessMatches(queries []lesson.Query, matchedTriggers
 	}
 }
 
-// add adds an example, and keeps only the examples with the highest scores.
 func (l *LikenessCounts) add(s *Session, r *lesson.Resemblance) {
 	l.Sessions++
 	l.Examples = append(l.Examples, LikenessExample{s.Name, firstBytes(r.Window, maxSentenceBytes), r.Words, r.Score, r.Threshold})

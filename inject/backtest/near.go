@@ -12,7 +12,7 @@ import (
 // maxNearReasons limits how many near-miss reasons a lesson has.
 const maxNearReasons = 20
 
-// multiWordKeyword is a keyword with several words. A text may contain all these words without the phrase.
+// multiWordKeyword is a keyword with several words. A text can contain all these words without the phrase.
 type multiWordKeyword struct {
 	slug, phrase string
 	words        []string

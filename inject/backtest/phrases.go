@@ -121,8 +121,8 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	}
 }
 
-// phraseBetween returns the words from the first to the last word in shared, at most maxPhraseWords. The phrase has at
-// least two words: a single shared word gets the next word, and without a next word the result is empty.
+// phraseBetween returns the words from the first to the last word in shared, at most maxPhraseWords. If only one word
+// is shared, the phrase also has the next word, or is empty without a next word.
 func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1

@@ -175,7 +175,6 @@ func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, st
 	return l, name, err
 }
 
-// withoutFile returns a copy of the snapshot without one lesson.
 func (s *snapshot) withoutFile(name string) *snapshot {
 	others := *s
 	others.book = s.book.WithLessons(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))

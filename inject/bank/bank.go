@@ -147,12 +147,10 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}, nil
 }
 
-// name returns the lesson's name in the storage.
 func (s *snapshot) name(l *lesson.Lesson) string {
 	return strings.TrimPrefix(l.Path, s.storageName+"/")
 }
 
-// get returns a lesson and its name in the storage.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {

@@ -24,9 +24,9 @@ const (
 	maxWrites   = 512 // in one commit
 )
 
-// update commits the change that fn computes from a snapshot; fn may run several times. Calls during a commit share the
-// next commit, because committing 300 lessons takes hardly longer than committing one lesson. Each call returns its own
-// error.
+// update commits the change that fn computes from a snapshot. fn runs again if the bank has changed meanwhile. Calls
+// during a commit share the next commit, because committing 300 lessons takes hardly longer than committing one lesson.
+// Each call returns its own error.
 func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) error {
 	w := &pendingWrite{ctx: ctx, change: fn}
 	b.queue.Lock()

@@ -60,7 +60,7 @@ func (d Directory) commit(c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // the file was only locked
-	// Concurrent writers wait until dir is closed. If the file system has no locks, the index may miss a concurrent
+	// Concurrent writers wait until dir is closed. If the file system has no locks, the index can lack a concurrent
 	// change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {

@@ -8,6 +8,6 @@
 // Every write also updates the index and appends to the audit log, in the same step. A refused write returns *Refused,
 // ErrNoLesson, ErrTooMany or ErrTenantLessons.
 //
-// The hazard: an editor or another replica may change the bank at any time. Every write names the texts it replaces. If
+// The hazard: an editor or another replica can change the bank at any time. Every write names the texts it replaces. If
 // they have changed, the write starts again from the current texts.
 package bank

@@ -18,7 +18,7 @@ const (
 const (
 	maxHandEdits   = 64      // edits logged per RecordEdits call
 	maxUnlogged    = 500     // with more lessons without an event, the directory is probably a copy, and none of these lessons is logged
-	maxCompleteLog = 2000    // a longer log may lack the oldest events
+	maxCompleteLog = 2000    // a longer log can lack the oldest events
 	allEvents      = 1 << 20 // more than every log has
 )
 
@@ -190,7 +190,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges logs each change not logged yet, because several replicas may report the same change.
+// RecordCautionChanges logs each change that is not logged yet. Several replicas can report the same change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.update(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Storage.Tail(ctx, allEvents)

@@ -62,7 +62,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, nil
 }
 
-// withArchive returns texts together with the archived texts in all, because lessons may refer to archived lessons.
+// withArchive returns texts together with the archived texts in all, because lessons can refer to archived lessons.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {

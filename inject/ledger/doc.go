@@ -2,7 +2,7 @@
 // resolution and a rule that prevents it.
 //
 // The contract: Record appends to the section and changes no other byte in the file. Each failure (file and error
-// summary) is written once. Writers may run concurrently. Each operation is logged in .orchestration/agent_trace.jsonl,
+// summary) is written once. Concurrent writers are safe. Each operation is logged in .orchestration/agent_trace.jsonl,
 // next to the file.
 //
 // The hazard: agents and tools write entries, and people and models read the file. Each field becomes one line, without

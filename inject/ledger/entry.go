@@ -175,7 +175,6 @@ func (e *Entry) sanitize() Entry {
 // Summary returns an error on one line with at most 500 characters.
 func Summary(text string) string { return truncate(singleLine(text), MaxSummary) }
 
-// truncate cuts a text after n characters, and marks the cut with three dots.
 func truncate(s string, n int) string {
 	if short := clip(s, n); short != s {
 		return short + "..."

@@ -29,7 +29,7 @@ type Output struct {
 }
 
 // Failures returns the distinct failures in order. The tool is recognized by the form of the output, because `make
-// check` or `npm test` may run every tool. The command names the tool only if the tool has no reader in this package.
+// check` or `npm test` can run every tool. The command names the tool only if the tool has no reader in this package.
 func Failures(o Output) []Failure {
 	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()

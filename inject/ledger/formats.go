@@ -13,7 +13,7 @@ import (
 const maxFormatLine = 4 << 10
 
 // readKnownFormat reads the formats known to the library errorformat, such as rubocop, phpstan or dotnet. The command
-// selects the format, because a line may fit several formats.
+// selects the format, because a line can fit several formats.
 func (r *failureReader) readKnownFormat() {
 	name := commandFormat(r.out.Command)
 	if name == "" {

@@ -75,7 +75,6 @@ func updateFence(content []byte, closer string) string {
 
 const commentEnd = "-->"
 
-// lineEnd returns the first line's line ending.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"

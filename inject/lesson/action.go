@@ -162,8 +162,8 @@ func (l *Lesson) restore() {
 	l.StateBeforePause = ""
 }
 
-// resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because it may have
-// been a caution, or benched (expected to do harm), and must not return as plain advice.
+// resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because the lesson
+// may have been a caution (an approach to avoid) or benched (expected to do harm), and must not return as plain advice.
 func (l *Lesson) resume() {
 	switch {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):

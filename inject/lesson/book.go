@@ -20,7 +20,7 @@ type Book struct {
 	bySlug      map[string]*Lesson
 	superseders map[string][]*Lesson // by slug, the lessons superseding it, directly or through others
 	hash        func() string        // computed at the first use
-	archived    map[string]bool      // archived slugs; lessons may still supersede them
+	archived    map[string]bool      // archived slugs, which lessons can still supersede
 
 	active        []compiledLesson         // sorted by slug
 	byTag         map[string][]int32       // indices in active

@@ -7,7 +7,7 @@ import (
 )
 
 // applyField sets one field in a file's head (the text up to the second ---), or removes it if f.val is nil. No other
-// line changes. Each call parses the YAML again, because an earlier call may have moved lines.
+// line changes. Each call parses the YAML again, because an earlier call can have moved lines.
 func applyField(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -206,7 +206,7 @@ func isBlock(v *node, keyLine int) bool {
 }
 
 // trailingComment returns a line's comment with the blanks before it. It returns "" for quoted values and block
-// scalars, because a # may be part of them.
+// scalars, because they can contain a #.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

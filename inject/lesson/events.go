@@ -32,7 +32,7 @@ type events struct {
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path where the kernel does not report changes: the bank directory, because its parents may be renamed, or a
+// root is a path where the kernel does not report changes: the bank directory, because its parents can be renamed, or a
 // symbolic link to a target elsewhere.
 type root struct {
 	path string

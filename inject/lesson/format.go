@@ -82,7 +82,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify returns an error if the formatted file differs from the lesson. An edit may quarantine an active lesson,
+// verify returns an error if the formatted file differs from the lesson. An edit can quarantine an active lesson,
 // because the approval covers the old text, but must not activate a lesson without an approval.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)

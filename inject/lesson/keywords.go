@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// deadPhraseFindings reports phrases that never fire.
 func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -46,7 +45,6 @@ func isFilePattern(text string) bool {
 		strings.HasSuffix(text, "*") && strings.IndexByte(separators, name[len(name)-1]) >= 0
 }
 
-// hasBlob reports whether a text contains encoded data (see isBlob).
 func hasBlob(s string) bool {
 	runs := strings.FieldsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || !isBlobByte(byte(r)) })
 	return slices.ContainsFunc(runs, isBlob)

@@ -223,8 +223,7 @@ func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// matchWindows returns the lesson that is most similar to a text, relative to the lesson's minimum score. In each
-// window, only the lesson with the highest score is a candidate.
+// matchWindows returns the lesson that is most similar to a text, relative to the lesson's minimum score.
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window

@@ -39,8 +39,8 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the largest share of captured sessions in which a kind may occur. A more frequent kind is too general
-// to select a lesson.
+// maxKindShare is the largest share of captured sessions with a kind. A more frequent kind is too general to select a
+// lesson.
 const maxKindShare = 0.05
 
 // matchErrorKind returns a lesson that has an error pattern with the error's kind and shares a word with the error. If

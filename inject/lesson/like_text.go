@@ -61,7 +61,6 @@ func isProhibition(sentence string) bool {
 	return len(words) > 1 && words[1] == "not" && (words[0] == "do" || words[0] == "must" || words[0] == "should" || words[0] == "need")
 }
 
-// sortedSet sorts the stems in place, and removes duplicates.
 func sortedSet(stems []string) []string {
 	slices.Sort(stems)
 	return slices.Compact(stems)

@@ -23,7 +23,7 @@ const (
 )
 
 // Traffic holds stem frequencies in captured sessions, and windows (sentences and lines) for computing thresholds.
-// Concurrent readers may share it while no goroutine calls Add.
+// Concurrent readers can share it while no goroutine calls Add.
 type Traffic struct {
 	sessions              int
 	windowCount           int                                     // including repeated windows
@@ -161,7 +161,7 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns each lesson's lowest score for a match. rate is the largest share of all windows that may reach
+// thresholds returns each lesson's lowest score for a match. rate is the largest share of all windows allowed to reach
 // this score. Windows with an exact match do not count, because many such windows would raise the threshold above every
 // similar window.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {

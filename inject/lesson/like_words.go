@@ -26,7 +26,7 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 })
 
 // commonWords returns stems of common English words. Each weighs at most as much as a stem in every tenth session,
-// because a common word may happen to be rare in the captured sessions.
+// because a common word can happen to be rare in the captured sessions.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {
@@ -138,7 +138,7 @@ var wordPairs = map[string]string{
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
-// productNames are one word although they may be in camel case.
+// productNames are one word each, even in camel case.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var productNames = sync.OnceValue(func() map[string]bool {

@@ -28,10 +28,10 @@ func cleanLines(s string) []string {
 // SanitizeExcerpt makes an untrusted text safe inside a line in a block: it cleans the text, joins the lines, and makes
 // the brackets round. A text longer than maxBytes is cut and ends with "...".
 func SanitizeExcerpt(s string, maxBytes int) string {
-	const read = 16 // bytes read per result byte; cleaning may remove some
+	const read = 16 // bytes read per result byte, because cleaning can remove some
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
-	s = round(strings.Join(cleanLines(s), " ")) // cleaning may turn an unusual bracket into a square bracket
+	s = round(strings.Join(cleanLines(s), " ")) // cleaning can turn an unusual bracket into a square bracket
 	if short := clipBytes(s, maxBytes); short != s {
 		return short + "..."
 	}
@@ -73,7 +73,7 @@ func isHidden(r rune) bool {
 	return isInvisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments. It searches again after each removal, because the halves of another comment may
+// stripComments removes HTML comments. It searches again after each removal, because the halves of another comment can
 // then join.
 func stripComments(s string) string {
 	for {

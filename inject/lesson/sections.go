@@ -113,7 +113,6 @@ func isAdviceHeading(s string) bool {
 	}
 }
 
-// firstTitle returns the first level-one heading.
 func firstTitle(body string) string {
 	for h := range headings(body) {
 		if h.level == 1 {

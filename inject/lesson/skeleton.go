@@ -90,7 +90,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike looks up the rune before the folded form, because a capital and a small letter may look like different
+// lookalike looks up the rune before the folded form, because a capital and a small letter can look like different
 // letters.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)

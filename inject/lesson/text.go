@@ -70,7 +70,7 @@ func appendText(dst []byte, s string) []byte {
 
 func appendPart(dst []byte, s string) []byte {
 	s = toNFKC(s)
-	if len(s) > maxText { // toNFKC may replace one character by eighteen
+	if len(s) > maxText { // toNFKC can replace one character by eighteen
 		s = s[:maxText]
 	}
 	dst = slices.Grow(dst, len(s))

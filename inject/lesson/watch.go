@@ -109,7 +109,7 @@ func (w *Watcher) disableEventsOnError(err error) {
 	}
 }
 
-// reload calls onBook if the book or the problems have changed. After a panic, the active book stays.
+// reload calls onBook if the book or the problems have changed.
 func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.OnPanic != nil {
@@ -174,7 +174,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 	}
 	w.version, w.lastError = version, "" // before parsing, or a panic would repeat at every poll
 	_, _ = listDir(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
-		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the texts are not needed
+		texts[ArchiveDir+"/"+name] = nil // lessons can refer to archived names; the texts are not needed
 	})
 	book, problems, changed = w.texts.Load(texts, unreadable...)
 	return book, problems, changed || previousError != "", nil

@@ -92,8 +92,8 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 	return root, c.errs
 }
 
-// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count, too: no lesson comes
-// close to the limits.
+// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count, too, because no
+// lesson comes close to the limits.
 func exceedsYAMLLimits(src string) bool {
 	openBrackets := 0
 	for line := range strings.Lines(src) {

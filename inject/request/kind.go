@@ -74,7 +74,7 @@ type table struct {
 	kinds      []KindInfo
 	classes    map[string][]string // alternatives by class name
 	vocabulary vocabulary
-	courtesy   element // words that may precede a request, such as "please" or "can you"
+	courtesy   element // words before a request, such as "please" or "can you"
 	patterns   []pattern
 	byWord     [][]int         // by word number, the patterns that can begin with the word
 	byShape    map[shape][]int // patterns that can begin with a word of this shape

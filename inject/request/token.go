@@ -15,7 +15,7 @@ type token struct {
 	numbers       []int // vocabulary numbers for the word and for prefixes
 	shapes        shape
 	startsClause  bool // first in a sentence, or after a comma, a colon, a dash or a parenthesis
-	startsRequest bool // a request may start here: at the start of a clause, or after a conjunction or "can you please"
+	startsRequest bool // a request can start here: at the start of a clause, or after a conjunction or "can you please"
 }
 
 // shape is a set of token shapes.
@@ -224,7 +224,6 @@ func isLetters(s string) bool {
 	return true
 }
 
-// markStarts sets startsRequest in tokens.
 func (t *table) markStarts(tokens []token) {
 	for i := range tokens {
 		tokens[i].startsRequest = tokens[i].startsRequest || tokens[i].startsClause

@@ -6,6 +6,6 @@
 // section is a new section.
 //
 // The hazard: a user can write the same text as a marker. Pass only texts that an agent sends before the first answer.
-// A text may also contain a section twice: Locate reports two places, and a caller must cut (remove) only a section
-// with exactly one place.
+// A text can also contain a section twice. Locate then reports two places, and a caller must cut (remove) only a
+// section with exactly one place.
 package rules

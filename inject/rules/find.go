@@ -13,7 +13,7 @@ type File struct {
 	Name         string // path as the agent wrote it, or the agent's usual name
 	Agent        string // agent that writes the marker
 	Start, End   int    // content offsets
-	Unterminated bool   // no marker ends the content, so the user's text may follow
+	Unterminated bool   // no marker ends the content, so the user's text can follow
 }
 
 // Base returns the last element in a path with slashes or backslashes.
@@ -121,7 +121,7 @@ func (m *marker) find(text string) (found []File) {
 		}
 		closed := false
 		for _, c := range closers {
-			// A closer may start with the line feed before the content, and may be the next opening.
+			// A closer can start with the line feed before the content, and can be the next opening.
 			if i := strings.Index(text[f.Start-1:min(f.End+len(c)-1, len(text))], c); i >= 0 {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}

@@ -68,7 +68,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 				continue
 			}
 			seen[f.Name] = append(same, content)
-			if len(same) > 0 { // some agents write no folder, so names may repeat
+			if len(same) > 0 { // some agents write no folder, so names can repeat
 				f.Name = fmt.Sprintf("%s (%d)", f.Name, len(same)+1)
 			}
 			s.add(&f, content, requests, input)

@@ -147,8 +147,8 @@ func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (ne
 // MaxHead limits how many bytes in a request are searched for sections.
 const MaxHead = 256 << 10
 
-// LocateFramed locates a section inside rules files, with at most two spans in each file. A file without a known end
-// is skipped, because the user's words may follow.
+// LocateFramed locates a section inside rules files, with at most two spans in each file. A file without a known end is
+// skipped, because the user's words can follow.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
 		if f.Unterminated {

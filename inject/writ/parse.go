@@ -41,7 +41,7 @@ const (
 )
 
 // Parse returns at most MaxCommands commands from a reply; if there are more, the last has a Problem. The last line of
-// a truncated reply is ignored, because it may be incomplete.
+// a truncated reply is ignored, because it can be incomplete.
 func Parse(reply string, truncated bool) []Command {
 	if truncated {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
