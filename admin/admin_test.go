@@ -147,7 +147,7 @@ func (emptyLibrary) Archived(context.Context, string) (*lesson.Lesson, error) {
 
 func (emptyLibrary) Block(string, *lesson.Lesson) string { return "" }
 
-func (emptyArchive) Block(context.Context, string, string, string) (string, error) {
+func (emptyArchive) InsertedText(context.Context, string, string, string) (string, error) {
 	return "", store.ErrNoSession
 }
 

@@ -76,7 +76,7 @@ func (f failingSource) Transcript(context.Context, string, string, int) (store.T
 	return f.transcript, f.err
 }
 
-func (f failingSource) Block(context.Context, string, string, string) (string, error) {
+func (f failingSource) InsertedText(context.Context, string, string, string) (string, error) {
 	return "", f.err
 }
 

@@ -335,7 +335,7 @@ func (w *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest
 // archive is a separate type, because admin.Archive and admin.Library have different methods named Block.
 type archive struct{ *wordSource }
 
-func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
+func (a archive) InsertedText(_ context.Context, _, _, slug string) (string, error) {
 	return a.wordSource.Block("", &lesson.Lesson{Slug: slug, Title: "older " + a.word}), a.err()
 }
 

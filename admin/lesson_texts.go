@@ -38,7 +38,7 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 		if old.session.Session == "" {
 			continue
 		}
-		block, err := archive.Block(ctx, tenant, old.session.Session, old.row.Slug)
+		block, err := archive.InsertedText(ctx, tenant, old.session.Session, old.row.Slug)
 		if err != nil {
 			continue // the session was deleted; the page says so
 		}

@@ -130,7 +130,7 @@ type Archive interface {
 	SessionLists
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
 	Transcripts
-	Block(ctx context.Context, tenant, name, slug string) (string, error)
+	InsertedText(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 

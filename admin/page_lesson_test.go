@@ -113,7 +113,7 @@ func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibra
 // olderTextArchive holds one session that got an older text of a lesson.
 type olderTextArchive struct{ Archive }
 
-func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
+func (olderTextArchive) InsertedText(_ context.Context, tenant, session, slug string) (string, error) {
 	if tenant != "default" || session != "session-1" {
 		return "", store.ErrNoSession
 	}

@@ -10,7 +10,7 @@ const otherAgents = "other"
 // BoundNames replaces the agent by otherAgents, and the model by trial.OtherModels, if the name is new and the tenant
 // has the maximum number of names.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
-	a.Model = c.measured.CountedModelName(a.Model)
+	a.Model = c.trialCounters.CountedModelName(a.Model)
 	if a.Category == "" {
 		return
 	}

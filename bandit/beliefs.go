@@ -19,7 +19,7 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	c.mu.RLock()
 	open := c.openPicks[trial.PlannedScope(k, name)]
 	c.mu.RUnlock()
-	return open > 0 || c.measured.TrialPicks(k, name) > 0
+	return open > 0 || c.trialCounters.TrialPicks(k, name) > 0
 }
 
 // PosteriorFromCounters returns the belief from the counters alone, identical on every replica and after a restart.
@@ -37,12 +37,12 @@ func (c *Chooser) posterior(action Action, readEvidence evidenceFunc, withOpen b
 		open = c.openPicks[trial.PlannedScope(action.Arm, action.Trial)]
 		c.mu.RUnlock()
 	}
-	progress := c.measured.Progress(action.Arm, action.Until, action.Trial, open)
+	progress := c.trialCounters.Progress(action.Arm, action.Until, action.Trial, open)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.priors.update(c.armEvidence(action.Arm, readEvidence), c.prior(action, readEvidence))
+	b := c.priors.posterior(c.armEvidence(action.Arm, readEvidence), c.prior(action, readEvidence))
 	return Posterior{
-		Mean: b.mean, Var: b.variance, MatchEffect: b.match, Proven: progress.Proven, TrialEnded: progress.TrialEnded,
+		Mean: b.mean, Var: b.variance, MatchEffect: b.matchEffect, Proven: progress.Proven, TrialEnded: progress.TrialEnded,
 		Benched: b.isBenched(),
 		Leaning: b.isLeaning(), Trusted: b.isTrusted(), Concluded: progress.Concluded,
 	}
@@ -69,12 +69,12 @@ func (c *Chooser) Rewards() int {
 
 // IsModelUnseen reports whether an arm's evidence comes from other models only.
 func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
-	return c.measured.IsModelUnseen(k, model)
+	return c.trialCounters.IsModelUnseen(k, model)
 }
 
 // RawCounts returns the summed rewards y with the lesson as successes, and summed 1 - y as failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
-	s := c.measured.Stats(k)
+	s := c.trialCounters.Stats(k)
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
 }
 
@@ -85,7 +85,7 @@ func (c *Chooser) MeanBefore(action Action, day int32) float64 {
 	evidenceBefore := func(a *arm, t *ageWeights) evidence {
 		return newEvidence(weightedSums(a.appendBuckets(nil), newAgeWeights(0, day, t.halfLife), day))
 	}
-	return c.priors.update(c.armEvidence(action.Arm, evidenceBefore), c.prior(action, (*arm).counted)).mean
+	return c.priors.posterior(c.armEvidence(action.Arm, evidenceBefore), c.prior(action, (*arm).counted)).mean
 }
 
 // The caller holds mu.
@@ -114,7 +114,7 @@ func (c *Chooser) prior(action Action, readEvidence evidenceFunc) float64 {
 	if parent == "" || parent == action.Arm {
 		return newLessonMean
 	}
-	return math.Max(floor, c.priors.update(c.armEvidence(parent, readEvidence), newLessonMean).mean/2)
+	return math.Max(floor, c.priors.posterior(c.armEvidence(parent, readEvidence), newLessonMean).mean/2)
 }
 
 // previousArm returns the arm for the lesson's previous text: the arm with the same slug and the latest first use

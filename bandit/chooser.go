@@ -17,18 +17,18 @@ import (
 // replace ageWeights or priors, so a request waits at most for a map insert or for one arm's six sums. No lock in
 // package trial is taken under Chooser.mu or arm.mu.
 type Chooser struct {
-	measured *trial.Counters
+	trialCounters *trial.Counters
 
-	mu            sync.RWMutex
-	arms          map[string]*arm                       // by slug: the arms for all of a lesson's texts, linked by next
-	categories    map[string]*baseline                  // by category scope
-	cells         map[string]*[baselineFieldCount]int64 // sums over the sessions with the same facts, by cellScope
-	agents        map[string]struct{}                   // agents counted by name (BoundNames)
-	allCategories baseline                              // sums over all categories
-	openPicks     map[string]int64                      // rewarded picks in open sessions, by planned trial scope
-	tenant        [globalFieldCount]int64               // sums over all the tenant's sessions
-	ageWeights    *ageWeights
-	priors        Priors
+	mu             sync.RWMutex
+	arms           map[string]*arm                       // by slug: the arms for all of a lesson's texts, linked by next
+	categories     map[string]*baseline                  // by category scope
+	cells          map[string]*[baselineFieldCount]int64 // sums over the sessions with the same facts, by cellScope
+	agents         map[string]struct{}                   // agents counted by name (BoundNames)
+	tenantBaseline baseline                              // sums over all categories
+	openPicks      map[string]int64                      // rewarded picks in open sessions, by planned trial scope
+	tenant         [globalFieldCount]int64               // sums over all the tenant's sessions
+	ageWeights     *ageWeights
+	priors         Priors
 }
 
 // baseline holds the rewards in a category's closed and open sessions, minus the predicted lesson effects.
@@ -42,24 +42,24 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, agents: map[string]struct{}{}, openPicks: map[string]int64{},
+		trialCounters: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, agents: map[string]struct{}{}, openPicks: map[string]int64{},
 		ageWeights: newAgeWeights(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
 
 // TrialCounters returns the trial counters, the only input for a report's effects.
-func (c *Chooser) TrialCounters() *trial.Counters { return c.measured }
+func (c *Chooser) TrialCounters() *trial.Counters { return c.trialCounters }
 
 // NewMeasurement returns a measurement for a pick's outcomes (trial.Counters.NewMeasurement). The chooser reads no
 // outcome.
 func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Totals) trial.Measurement {
-	return c.measured.NewMeasurement(k, eps, outcomes, from)
+	return c.trialCounters.NewMeasurement(k, eps, outcomes, from)
 }
 
 // Add adds deltas (changes to counters) from one session (see Contribution) or a whole store, to the trial's and the
 // chooser's counters. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
-	c.measured.Add(ds)
+	c.trialCounters.Add(ds)
 	for len(ds) > 0 {
 		n := trial.ScopePrefixLen(ds)
 		c.addScope(ds[0].Key.Scope, ds[:n])
@@ -71,7 +71,7 @@ func (c *Chooser) Add(ds []trial.Delta) {
 // far), and returns the raised maxima.
 func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 	c.AdvanceTo(now)
-	return c.measured.RaiseMaxima(now)
+	return c.trialCounters.RaiseMaxima(now)
 }
 
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
@@ -90,7 +90,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		defer c.mu.Unlock()
 		targets := [][]int64{c.tenant[:]}
 		if kind == categoryKind {
-			targets = [][]int64{c.category(cellCategory(scope)).closed[:], c.allCategories.closed[:], c.cell(scope)[:]}
+			targets = [][]int64{c.category(cellCategory(scope)).closed[:], c.tenantBaseline.closed[:], c.cell(scope)[:]}
 			c.addAgent(parseFacts(scope)[factAgent])
 		}
 		for i := range ds {
@@ -169,7 +169,7 @@ func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 
 // Clone copies the counters without rewards in open sessions and without snapshots.
 func (c *Chooser) Clone() *Chooser {
-	out := newChooser(c.measured.Clone())
+	out := newChooser(c.trialCounters.Clone())
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out.ageWeights, out.priors, out.tenant = c.ageWeights, c.priors, c.tenant
@@ -183,13 +183,13 @@ func (c *Chooser) Clone() *Chooser {
 		out.cells[k] = new(*v)
 	}
 	maps.Copy(out.agents, c.agents)
-	out.allCategories.closed = c.allCategories.closed
+	out.tenantBaseline.closed = c.tenantBaseline.closed
 	return out
 }
 
 // Advance sets the current day (days since 1970) and the evidence half-life.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
-	c.measured.Advance(day)
+	c.trialCounters.Advance(day)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
@@ -202,6 +202,6 @@ func (c *Chooser) AdvanceTo(now time.Time) {
 	same := c.ageWeights.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // newAgeWeights bounds the half-life
+		c.Advance(day, halfLifeSessions/c.trialCounters.ClosedPerDay(day)) // newAgeWeights bounds the half-life
 	}
 }

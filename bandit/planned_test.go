@@ -22,7 +22,7 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seededRand(seed)
 	var out []rewardedSession
 	for i := range n {
-		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", StartUnix: int64(1000 + i/3), Day: int32(i / 100)}}
 		bandit.Decide(cfg, c, &s.assignment, s.name, []bandit.Action{lessonA}, 1)
 		chance := 0.5
 		if len(s.assignment.Picks) > 0 && s.assignment.Picks[0].Injected {
@@ -63,8 +63,8 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, PosteriorFromCounters.TrialEnded = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
 	}
 	copied := c.Clone()
-	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(lessonA).TrialEnded || e.Rewarded != 40 {
-		t.Errorf("clone: PosteriorFromCounters.TrialEnded = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(lessonA).TrialEnded, e.Rewarded)
+	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(lessonA).TrialEnded || e.Entries != 40 {
+		t.Errorf("clone: PosteriorFromCounters.TrialEnded = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(lessonA).TrialEnded, e.Entries)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)

@@ -94,11 +94,11 @@ func (e evidence) nonNegative() evidence {
 }
 
 // belief holds an arm's mean and variance, for the effect and for the match effect.
-type belief struct{ mean, variance, match, matchVariance, picks float64 }
+type belief struct{ mean, variance, matchEffect, matchVariance, picks float64 }
 
-// update returns a linear model's posterior: with a match, the expected residual is the match effect, plus the effect
-// if the lesson was injected. The noise variance is RewardVariance.
-func (p Priors) update(e evidence, priorMean float64) belief {
+// posterior returns a linear model's posterior: with a match, the expected residual is the match effect, plus the
+// effect if the lesson was injected. The noise variance is RewardVariance.
+func (p Priors) posterior(e evidence, priorMean float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.withheld+e.unpicked, e.withheldSum+e.unpickedSum
 	// a, b and d are the posterior's precision matrix, with the match effect first; r0 and r1 are the right-hand side.
@@ -109,7 +109,7 @@ func (p Priors) update(e evidence, priorMean float64) belief {
 	r1 := priorMean/p.EffectVariance + e.injectedSum/p.RewardVariance
 	det := a*d - b*b
 	return belief{
-		mean: (a*r1 - b*r0) / det, variance: a / det, match: (d*r0 - b*r1) / det, matchVariance: d / det,
+		mean: (a*r1 - b*r0) / det, variance: a / det, matchEffect: (d*r0 - b*r1) / det, matchVariance: d / det,
 		picks: e.injected + e.withheld,
 	}
 }
@@ -121,7 +121,7 @@ func (p Priors) refit(arms []evidence) Priors {
 		bs := make([]belief, len(arms))
 		mean := pseudoLessons * startMeanEffect
 		for i, e := range arms {
-			bs[i] = p.update(e, p.MeanEffect)
+			bs[i] = p.posterior(e, p.MeanEffect)
 			mean += bs[i].mean
 		}
 		k := float64(len(arms)) + pseudoLessons
@@ -129,7 +129,7 @@ func (p Priors) refit(arms []evidence) Priors {
 		t, w := pseudoLessons*startPriorVariance, pseudoLessons*startMatchVariance
 		for _, b := range bs {
 			t += (b.mean-p.MeanEffect)*(b.mean-p.MeanEffect) + b.variance
-			w += b.match*b.match + b.matchVariance
+			w += b.matchEffect*b.matchEffect + b.matchVariance
 		}
 		p.EffectVariance = math.Max(minPriorVariance, t/k)
 		p.MatchVariance = math.Max(minMatchVariance, w/k)

@@ -77,7 +77,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 			if *b == (baseline{}) {
 				delete(c.categories, name)
 			}
-			c.allCategories.provisional[p.position.index] += sign * p.value
+			c.tenantBaseline.provisional[p.position.index] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
@@ -89,7 +89,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 
 // Inherit copies the rewards in open sessions and the snapshots, after the counters were reloaded from the store.
 func (c *Chooser) Inherit(from *Chooser) {
-	c.measured.Inherit(from.measured)
+	c.trialCounters.Inherit(from.trialCounters)
 	from.mu.RLock()
 	defer from.mu.RUnlock()
 	for old := range from.allArms() {
@@ -114,6 +114,6 @@ func (c *Chooser) Inherit(from *Chooser) {
 			c.category(scope).provisional = old.provisional
 		}
 	}
-	c.allCategories.provisional = from.allCategories.provisional
+	c.tenantBaseline.provisional = from.tenantBaseline.provisional
 	maps.Copy(c.openPicks, from.openPicks)
 }

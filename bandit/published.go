@@ -27,7 +27,7 @@ const cautionMinAlone = 30
 // If no session matched without the lesson, the sums are relative to the expected rewards, which do not show how hard
 // the matching sessions are.
 func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
-	s := c.measured.Stats(k)
+	s := c.trialCounters.Stats(k)
 	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse
 	if n == 0 {
 		return 0, 0

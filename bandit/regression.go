@@ -40,10 +40,10 @@ var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals //
 // category.
 func cellScope(a *trial.Assignment) string {
 	scope := categoryScope(a.Category)
-	if a.At == 0 {
+	if a.StartUnix == 0 {
 		return scope
 	}
-	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/bandSeconds, 10)
+	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.StartUnix%86_400/bandSeconds, 10)
 }
 
 // bandSeconds is the length of a time band. Bands divide the UTC day.
@@ -86,13 +86,13 @@ func parseFacts(cell string) (f [factCount]string) {
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r, n := c.priors.Regression, fromFixed(c.allCategories.closed[iCN]+c.allCategories.provisional[iCN])
+	r, n := c.priors.Regression, fromFixed(c.tenantBaseline.closed[iCN]+c.tenantBaseline.provisional[iCN])
 	if r == nil || !(n > 0) {
 		return 0, false
 	}
 	counted := *a
 	counted.Category = c.withCountedAgent(a.Category)
-	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relativeReward(parseFacts(cellScope(&counted))), true
+	return fromFixed(c.tenantBaseline.closed[iCS]+c.tenantBaseline.provisional[iCS])/n + r.relativeReward(parseFacts(cellScope(&counted))), true
 }
 
 // relativeReward returns the expected reward minus the tenant's mean.

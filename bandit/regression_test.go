@@ -13,7 +13,7 @@ import (
 
 // sessionWithFacts returns a session with the first request at the given hour and the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
-	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
+	return trial.Assignment{Category: agent + "|gpt|m", StartUnix: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
 // easyMornings returns n sessions. In the morning 80% succeed, in the evening 40%.
@@ -47,10 +47,10 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
 		if got, ok := c.Expected(at); !ok || math.Abs(got-want) > 0.05 {
-			t.Errorf("session at %d: Expected = %.3f, %v, want about %.1f", at.At, got, ok, want)
+			t.Errorf("session at %d: Expected = %.3f, %v, want about %.1f", at.StartUnix, got, ok, want)
 		}
 	}
-	a := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
+	a := trial.Assignment{Category: evening.Category, StartUnix: evening.StartUnix, Day: evening.Day}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &a, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
 	if math.Abs(a.Base-0.4) > 0.05 {
 		t.Errorf("evening session: Base = %.3f, want about 0.4", a.Base)

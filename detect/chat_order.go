@@ -64,7 +64,7 @@ func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 
 // firstInstructionKind returns the kind of housekeeping that a text's first instruction asks for, or "".
 func (p *phrases) firstInstructionKind(text string) string {
-	for line := range strings.Lines(cutText(text, sideHead)) {
+	for line := range strings.Lines(cutText(text, maxSideText)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue

@@ -60,7 +60,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 
 // judgeText judges a result's text. depth is the number of envelopes around the text (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
-	text = withoutMeter(unwrapText(text))
+	text = withoutProgressMeter(unwrapText(text))
 	if depth > 3 || text == "" {
 		return Judgement{Outcome: OK}
 	}
@@ -101,16 +101,16 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// withoutMeter removes curl's progress meter at the start of a text.
-func withoutMeter(text string) string {
-	for strings.HasPrefix(text, "% Total ") || isMeterLine(text) {
+// withoutProgressMeter removes curl's progress meter at the start of a text.
+func withoutProgressMeter(text string) string {
+	for strings.HasPrefix(text, "% Total ") || isProgressMeterLine(text) {
 		_, text, _ = strings.Cut(text, "\n")
 		text = strings.TrimSpace(text)
 	}
 	return text
 }
 
-func isMeterLine(text string) bool {
+func isProgressMeterLine(text string) bool {
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.HasPrefix(line, "Dload  Upload") || line != "" && isDigit(line[0]) && strings.Contains(line, "--:--:-- ")
 }

@@ -177,7 +177,7 @@ func (p *phrases) isErrorMessageField(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-const pageHead = 6 << 10 // bytes searched for an error title
+const maxPageHead = 6 << 10 // bytes searched for an error title
 
 // hasErrorTitle matches "<title>404 ..." and "screenshot of [404 Not Found](...)".
 func (p *phrases) hasErrorTitle(head string) bool {
@@ -197,7 +197,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 // errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,
 // because any other text may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
-	head := cutText(text, pageHead)
+	head := cutText(text, maxPageHead)
 	switch {
 	case containsAny(head, "](chrome-error://", "(about:neterror"),
 		containsAny(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):

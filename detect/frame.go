@@ -17,17 +17,17 @@ type shellResult struct {
 	isEmpty bool // the command printed nothing
 }
 
-// scriptFrame is the start of a result if the call was a Codex program (see scriptCommands).
-const scriptFrame = "Script "
+// scriptFramePrefix is the start of a result if the call was a Codex program (see scriptCommands).
+const scriptFramePrefix = "Script "
 
-const frameLines = 12 // read at each end of a result
+const maxFrameLines = 12 // read at each end of a result
 
 // unframe removes a known harness's frame from a result, and returns the output and the exit code. It never takes a
 // number in the output for an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
-		if r.readHead(); strings.HasPrefix(text, scriptFrame) {
+		if r.readHead(); strings.HasPrefix(text, scriptFramePrefix) {
 			r.readScript()
 		}
 		r.readTail()
@@ -53,7 +53,7 @@ func (r *shellResult) setCode(num string) bool {
 // with a phrase in the list "frame-head".
 func (r *shellResult) readHead() {
 	rest := r.body
-	for range frameLines {
+	for range maxFrameLines {
 		line, after, more := strings.Cut(rest, "\n")
 		t := strings.TrimSpace(line)
 		switch {
@@ -184,7 +184,7 @@ func (p *phrases) isCodeLabel(key string, marked bool) bool {
 
 func (r *shellResult) readTail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
-	for range frameLines {
+	for range maxFrameLines {
 		start := strings.LastIndexByte(rest, '\n') + 1
 		if !r.readTailLine(strings.TrimSpace(rest[start:])) {
 			break

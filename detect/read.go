@@ -31,7 +31,7 @@ func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 // readTranscripts is ReadTranscripts with an optional pool. A pool inspects the transcripts in JSON lines, and handle
 // gets only the others.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
-	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
+	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, readSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
 		pool.reportError = rd.addTranscriptError
 	}

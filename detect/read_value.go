@@ -18,17 +18,17 @@ type openValue struct {
 	possibleStarts []int // later lines where a value may begin, for the error messages
 }
 
-const partSize = 256 << 10 // bytes read at once
+const readSize = 256 << 10 // bytes read at once
 
-// longValue is the size in bytes above which a value's buffer gets room for the whole rest of the file.
-const longValue = 4 << 20
+// longValueBytes is the size in bytes above which a value's buffer gets room for the whole rest of the file.
+const longValueBytes = 4 << 20
 
 // extend appends part to buffer. A long value's buffer grows only once, because each growth would hold two copies of
 // many megabytes.
 func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
-		if room > longValue && r.unreadBytes > 0 {
-			room += int(r.unreadBytes) + partSize
+		if room > longValueBytes && r.unreadBytes > 0 {
+			room += int(r.unreadBytes) + readSize
 		} else {
 			room = max(room, 2*cap(buffer))
 		}

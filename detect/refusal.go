@@ -4,11 +4,12 @@ import (
 	"strings"
 )
 
-// refusalLead bounds the bytes searched for a refusal at the start of a result, where a header can precede the refusal.
-const refusalLead = 400
+// maxRefusalHead bounds the bytes searched for a refusal at the start of a result, where a header can precede the
+// refusal.
+const maxRefusalHead = 400
 
 func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
-	head := strings.ToLower(cutText(text, refusalLead))
+	head := strings.ToLower(cutText(text, maxRefusalHead))
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {
 		line = strings.TrimSpace(line)

@@ -16,7 +16,7 @@ const maxHashedBytes = 32 << 10 // hashed at each end of a result
 func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
 func (p *phrases) stableHash(text string, failed bool) uint64 {
-	if strings.HasPrefix(text, scriptFrame) {
+	if strings.HasPrefix(text, scriptFramePrefix) {
 		// A Codex program prints JSON lines, with ids and times on the same line as the output.
 		text = p.unframe(text).body
 	}
@@ -64,7 +64,7 @@ const (
 // very long result. Two results with equal stableHash values have equal endsHash values, too, but endsHash is cheaper
 // for long results.
 func (p *phrases) endsHash(text string) uint64 {
-	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
+	if strings.HasPrefix(text, scriptFramePrefix) || len(text) > 2*maxHashedBytes {
 		return 0
 	}
 	var d xxhash.Digest

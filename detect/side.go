@@ -45,20 +45,20 @@ func SideRequestKind(req *wire.Request) string {
 	return compiledPhrases().sideKind(user, system, len(req.Tools))
 }
 
-// sideHead bounds the bytes searched at each end of a text for side requests.
-const sideHead = 4096
+// maxSideText bounds the bytes searched at each end of a text for side requests.
+const maxSideText = 4096
 
 // sideKind recognises a side request by the wording. If the request has tools, only a known agent's literal sentence
 // counts. Without tools, paraphrases also count, because a request without tools is rarely the agent's main work.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
-	user := bothEnds(lastUserText)
+	user := cutToEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
 		return kind
 	}
 	if tools > 0 {
 		return ""
 	}
-	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, sideHead))
+	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, maxSideText))
 	head := strings.TrimSpace(system)
 	switch {
 	case p.asksForTitle(cutText(head, 400)), p.asksForTitle(cutText(strings.TrimSpace(user), 300)):
@@ -71,12 +71,12 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	return p.chatSideKind(user)
 }
 
-const knownHead = 600 // bytes searched in a system prompt
+const maxPromptHead = 600 // bytes searched in a system prompt
 
 // knownSideKind looks for a known agent's literal sentence in either text, or for a known role at the start of the
 // system prompt.
 func (p *phrases) knownSideKind(user, system string) (string, bool) {
-	head := strings.TrimSpace(cutText(system, knownHead))
+	head := strings.TrimSpace(cutText(system, maxPromptHead))
 	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
 	if first < 0 {
 		first = len(p.sideSentences)
@@ -134,11 +134,11 @@ func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	return first
 }
 
-func bothEnds(text string) string {
-	if len(text) <= 2*sideHead {
+func cutToEnds(text string) string {
+	if len(text) <= 2*maxSideText {
 		return text
 	}
-	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
+	return text[:maxSideText] + "\n" + text[len(text)-maxSideText:]
 }
 
 // AlwaysSendsTools reports whether agents with this User-Agent product always send tools, so that a request without

@@ -79,7 +79,7 @@ func (r *Results) resultSignal(
 // does so if it runs without a user: the request offers the tool "todowrite" but no tool "question", or has the user's
 // words in double quotes. A refusal with the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
-	low := strings.ToLower(cutText(text, refusalLead))
+	low := strings.ToLower(cutText(text, maxRefusalHead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
 		return false
 	}

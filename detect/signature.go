@@ -30,7 +30,7 @@ func Headline(text string) string {
 // headline returns a failed result's lines without stack frames (all), and those that describe the failure
 // (failureLines).
 func (p *phrases) headline(text string) (all, failureLines []string) {
-	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
+	text = p.signatureText(withoutProgressMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plainLine(line)

@@ -95,16 +95,16 @@ type stepMemo struct {
 
 // callTraits are a call's properties. Only isGesture and isRepeatable also depend on the result.
 type callTraits struct {
-	computed     bool
-	isEdit       bool
-	isCommand    bool
-	isCheck      bool // test, lint, build, or a command that is not read-only, because it may run tests
-	mayChange    bool
-	scrolls      bool
-	isGesture    bool // clicks or types on a page, and the result shows the page
-	isNote       bool // writes the agent's note or plan
-	sendsWords   bool // sends a command in plain language to another program, such as a game
-	isRepeatable bool // meant to be repeated, such as a poll; step.judgement corrects the value
+	computed       bool
+	isEdit         bool
+	isCommand      bool
+	isCheck        bool // test, lint, build, or a command that is not read-only, because it may run tests
+	mayChange      bool
+	scrolls        bool
+	isGesture      bool // clicks or types on a page, and the result shows the page
+	isNote         bool // writes the agent's note or plan
+	sendsPlainText bool // sends a command in plain language to another program, such as a game
+	isRepeatable   bool // meant to be repeated, such as a poll; step.judgement corrects the value
 }
 
 // toolCall returns the analysed call, and sets memo.traits at the first use.
@@ -114,13 +114,13 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.computed = true
 		s.memo.traits.mayChange = call.mayChange()
 		s.memo.traits.isEdit, s.memo.traits.isCommand = call.purpose == purposeEdit, call.purpose == purposeExec
-		s.memo.traits.isGesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !showsNoScreen(s.call.result.text)
+		s.memo.traits.isGesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !omitsPage(s.call.result.text)
 		s.memo.traits.isNote = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
-		s.memo.traits.sendsWords = call.purpose == purposeOther && call.sendsWords()
+		s.memo.traits.sendsPlainText = call.purpose == purposeOther && call.sendsPlainText()
 		s.memo.traits.isCheck = call.purpose == purposeExec && !call.shell.readOnly || call.verificationKind() != ""
 		s.memo.traits.isRepeatable = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
-			call.pressesKey() && showsNoScreen(s.call.result.text)
+			call.pressesKey() && omitsPage(s.call.result.text)
 	}
 	return call
 }
@@ -319,15 +319,15 @@ func (c *toolCall) pressesKey() bool {
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
 
-// sendsWords reports whether the only argument can be a command in plain language.
-func (c *toolCall) sendsWords() bool {
+// sendsPlainText reports whether the only argument can be a command in plain language.
+func (c *toolCall) sendsPlainText() bool {
 	return len(c.args.keys) == 1 && slices.Contains([]string{"action", "command", "input", "move", "text"}, strings.ToLower(c.args.keys[0]))
 }
 
 func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas("scroll") }
 
-// showsNoScreen reports whether a result confirms an action on a page without showing the page.
-func showsNoScreen(text string) bool {
+// omitsPage reports whether a result confirms an action on a page without showing the page.
+func omitsPage(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
 	if code, ok := strings.CutPrefix(text, "### ran playwright code"); ok { // without a page snapshot

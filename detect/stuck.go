@@ -37,7 +37,7 @@ func hasSameFailures(steps func(int) *step) bool {
 // plain language. Otherwise ("The seat is taken.") it can be about another object each time.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
+	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsPlainText {
 		return false
 	}
 	return hasMatchingResults(steps, minSameScreens, func(s *step) bool {

@@ -121,8 +121,8 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 		}
 		w.reportFailure(q.session, q.err)
 		return nil
-	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errorCount+1 < maxJudgeFailures:
-		w.judging.errorCount, w.judging.lastError = w.judging.errorCount+1, q.err
+	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.consecutiveErrors+1 < maxJudgeFailures:
+		w.judging.consecutiveErrors, w.judging.lastError = w.judging.consecutiveErrors+1, q.err
 		if q.newMark.Tries == 0 {
 			q.newMark.Hash = "" // the next run asks the judge again
 		}
@@ -132,7 +132,7 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 		w.judging.lastError = q.err
 		return q.err
 	}
-	w.judging.errorCount, w.judging.lastError, q.newMark.Tries = 0, nil, 0
+	w.judging.consecutiveErrors, w.judging.lastError, q.newMark.Tries = 0, nil, 0
 	w.summary.Judged++
 	w.setOpinions(q.session, &q.newMark, q.answer.Opinions)
 	for i := range q.answer.Drafts {
@@ -196,5 +196,5 @@ const maxJudgeFailures = 3
 // isJudgeFailure reports whether the judge or the session's content may have caused an error.
 func isJudgeFailure(err error) bool {
 	var status *statusError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBeContent()
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBlameSession()
 }

@@ -13,33 +13,33 @@ const maxRefs = 8
 // Case is one kind of failure, with counts over all sessions with the failure. It keeps only the sessions' ids, callers
 // and runs, and words that a lesson may quote.
 type Case struct {
-	Key         string              `json:"key"`
-	Tool        string              `json:"tool"`              // name of the tool, or of the program in a shell command
-	Shell       bool                `json:"shell,omitempty"`   // Tool is a program in a shell command
-	Known       string              `json:"known,omitempty"`   // slug in known.json; "" if the failure is not known
-	Show        string              `json:"show,omitempty"`    // error message to show in a lesson
-	Phrases     []string            `json:"phrases,omitempty"` // phrases in the error message that become triggers
-	Terms       organisationWording `json:"terms,omitzero"`    // the message with the organisation's terms
-	Names       organisationWording `json:"names,omitzero"`    // the message with the organisation's terms and names
-	Kinds       []string            `json:"kinds,omitempty"`
-	Sessions    int                 `json:"sessions"`         // sessions with the failure
-	Refs        []Ref               `json:"refs,omitempty"`   // some of these sessions
-	Repaired    int                 `json:"mended,omitempty"` // sessions with a fix
-	Ended       int                 `json:"ended,omitempty"`  // sessions where the call worked later, for any reason
-	FailedOnce  int                 `json:"once,omitempty"`   // sessions where the failure occurred only once
-	MaxFailures int                 `json:"most,omitempty"`   // maximum number of failures in one session
-	Fixes       []CountedFix        `json:"fixes,omitempty"`
-	Last        int64               `json:"last,omitempty"` // sequence number of the newest session with the failure
-	Changed     bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed
+	Key          string              `json:"key"`
+	Tool         string              `json:"tool"`              // name of the tool, or of the program in a shell command
+	Shell        bool                `json:"shell,omitempty"`   // Tool is a program in a shell command
+	Known        string              `json:"known,omitempty"`   // slug in known.json; "" if the failure is not known
+	ShownMessage string              `json:"show,omitempty"`    // error message to show in a lesson
+	Phrases      []string            `json:"phrases,omitempty"` // phrases in the error message that become triggers
+	Terms        organisationWording `json:"terms,omitzero"`    // the message with the organisation's terms
+	Names        organisationWording `json:"names,omitzero"`    // the message with the organisation's terms and names
+	Kinds        []string            `json:"kinds,omitempty"`
+	Sessions     int                 `json:"sessions"`         // sessions with the failure
+	Refs         []Ref               `json:"refs,omitempty"`   // some of these sessions
+	Repaired     int                 `json:"mended,omitempty"` // sessions with a fix
+	Ended        int                 `json:"ended,omitempty"`  // sessions where the call worked later, for any reason
+	FailedOnce   int                 `json:"once,omitempty"`   // sessions where the failure occurred only once
+	MaxFailures  int                 `json:"most,omitempty"`   // maximum number of failures in one session
+	Fixes        []CountedFix        `json:"fixes,omitempty"`
+	Last         int64               `json:"last,omitempty"` // sequence number of the newest session with the failure
+	Changed      bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed
 }
 
 // organisationWording is a failure message with the organisation's words. Words that differ between sessions are
 // session data, not the organisation's words.
 type organisationWording struct {
-	Show     string `json:"show,omitempty"`
-	Phrase   string `json:"phrase,omitempty"`
-	Sessions int    `json:"sessions,omitempty"` // sessions with such a message
-	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
+	ShownMessage string `json:"show,omitempty"`
+	Phrase       string `json:"phrase,omitempty"`
+	Sessions     int    `json:"sessions,omitempty"` // sessions with such a message
+	Varied       bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
 func (w *organisationWording) add(other *organisationWording) {
@@ -148,7 +148,7 @@ func (ps *parsedSession) failures() []*occurrence {
 		}
 		pos := slices.IndexFunc(found, func(m *occurrence) bool { return m.failure.Key == c.Key })
 		if pos < 0 {
-			pos, found = len(found), append(found, ps.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
+			pos, found = len(found), append(found, ps.newOccurrence(c, seenError{detect.Signature(s.text), s.errorKinds()}))
 		}
 		found[pos].addFailure(ps, i)
 	}
@@ -222,12 +222,12 @@ func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 	c = Case{Tool: s.tool, Shell: s.shell != nil}
 	m, ok := s.caseMessage(newStableMessage(s.text, publicWords(s), s.callWords()))
 	if ok {
-		c.Show, c.Phrases = m.display, []string{m.phrase}
+		c.ShownMessage, c.Phrases = m.display, []string{m.phrase}
 	}
 	if ps.orgWords {
 		for scope, words := range map[wordScope]*organisationWording{scopeTerms: &c.Terms, scopeNames: &c.Names} {
 			if own, identifies := s.caseMessage(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
-				*words = organisationWording{Show: own.display, Phrase: own.phrase, Sessions: 1}
+				*words = organisationWording{ShownMessage: own.display, Phrase: own.phrase, Sessions: 1}
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 		c.Key = "shell|" + c.Tool + "|" + strings.ToLower(m.phrase)
 		return c, true
 	}
-	for _, kind := range s.kinds() {
+	for _, kind := range s.errorKinds() {
 		c.Kinds = append(c.Kinds, string(kind))
 	}
 	c.Key = "tool|" + s.tool + "|" + strings.ToLower(m.phrase)
@@ -285,7 +285,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 		return c, c.Known != "" || len(c.Phrases) > 0
 	}
 	worded := *c
-	worded.Show = own.Show
+	worded.ShownMessage = own.ShownMessage
 	if len(c.Phrases) == 0 || len(strings.Fields(c.Phrases[0])) < longPhrase {
 		worded.Phrases = []string{own.Phrase}
 	}

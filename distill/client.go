@@ -77,9 +77,9 @@ func (e *statusError) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBeContent reports whether the session's content may be the reason for the status. A firewall may answer 403, or
+// mayBlameSession reports whether the session's content may be the reason for the status. A firewall may answer 403, or
 // 200 with a web page, because of commands in the session.
-func (e *statusError) mayBeContent() bool {
+func (e *statusError) mayBlameSession() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
 
@@ -300,8 +300,8 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// maxCandidates bounds how many opening braces decode tries.
-const maxCandidates = 100
+// maxJSONStarts bounds how many opening braces decode tries.
+const maxJSONStarts = 100
 
 // decode decodes the JSON object in an answer, possibly surrounded by a code fence, reasoning or prose with braces.
 func decode(text string, schema, out any) error {
@@ -323,7 +323,7 @@ func decode(text string, schema, out any) error {
 func lastObject(text string, schema any) (found string) {
 	root, _ := schema.(jsonObject)
 	required, _ := root["required"].([]string)
-	for range maxCandidates {
+	for range maxJSONStarts {
 		var properties map[string]json.RawMessage
 		end, d := int64(1), json.NewDecoder(strings.NewReader(text))
 		if d.Decode(&properties) == nil {

@@ -115,7 +115,7 @@ func (d *Draft) merge(other *Draft) {
 
 // isSuspicious reports whether an error reads like instructions to a model. An attacker may plant such an error.
 func isSuspicious(c *Case) bool {
-	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
+	l := &lesson.Lesson{Title: c.ShownMessage, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.InjectionFindings(l)) > 0
 }
 
@@ -124,7 +124,7 @@ func isSuspicious(c *Case) bool {
 func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.bestFix()
 	switch {
-	case c.Show != "" && wordList("vague").containsAllWords(c.Show): // the error has no specific word
+	case c.ShownMessage != "" && wordList("vague").containsAllWords(c.ShownMessage): // the error has no specific word
 		return CountedFix{}, false
 	case found && 4*best.Sessions >= c.Sessions: // less may be chance
 		return best, true
@@ -134,7 +134,7 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 
 // isPlausibleFix reports whether a fix may explain the success after the error.
 func isPlausibleFix(c *Case, counted *CountedFix) bool {
-	errorText := strings.ToLower(c.Show)
+	errorText := strings.ToLower(c.ShownMessage)
 	if wordList("no access").containedIn(errorText) && circumventsError(errorText, counted) {
 		return false
 	}
@@ -174,7 +174,9 @@ func circumventsError(errorText string, counted *CountedFix) bool {
 }
 
 // isPermanent reports whether the error would occur again if the call were repeated.
-func (c *Case) isPermanent() bool { return wordList("permanent").containedIn(strings.ToLower(c.Show)) }
+func (c *Case) isPermanent() bool {
+	return wordList("permanent").containedIn(strings.ToLower(c.ShownMessage))
+}
 
 func shareNameWord(a, b string) bool {
 	list := nameTokens(b)
@@ -232,7 +234,7 @@ func withoutPackages(install string) string {
 func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {
-		list = appendMissing(list, "“"+shorten(c.Show, 90)+"”")
+		list = appendMissing(list, "“"+shorten(c.ShownMessage, 90)+"”")
 	}
 	return joinOr(list[:min(len(list), 3)])
 }

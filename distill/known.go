@@ -68,7 +68,7 @@ func recogniseFailure(s *step) *knownFailure {
 }
 
 func hasFailureKind(s *step, k *knownFailure) bool {
-	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
+	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.errorKinds(), detect.Kind(kind)) })
 }
 
 // maxFailureOutput bounds the results that hasKnownFailure reads, in bytes. A longer result may be a file about a

@@ -82,9 +82,9 @@ type step struct {
 	shell     *shellCall // nil for other tools
 }
 
-func (s *step) failed() bool         { return s.judgement.Outcome == detect.Error }
-func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.judgement) }
-func (s *step) succeeded() bool      { return s.judgement.Outcome == detect.OK }
+func (s *step) failed() bool              { return s.judgement.Outcome == detect.Error }
+func (s *step) errorKinds() []detect.Kind { return detect.Kinds(s.text, s.judgement) }
+func (s *step) succeeded() bool           { return s.judgement.Outcome == detect.OK }
 
 type userMessage struct {
 	words       string

@@ -55,7 +55,7 @@ func decodeEmbedded[T any](text []byte) (v T) {
 
 // variant returns the key for the group's wording in drafts.json.
 func (g *group) variant() string {
-	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
+	f, show := &g.fix, strings.ToLower(g.cases[0].ShownMessage)
 	switch {
 	case f.Kind == fixForm && strings.HasPrefix(f.Variant, leadingSign):
 		return "sign"
@@ -85,7 +85,7 @@ func (g *group) draft() (Draft, bool) {
 	variant := wordings()[f.Kind+": "+g.variant()]
 	fill := strings.NewReplacer("{tool}", codeSpan(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", codeSpan(f.Param),
 		"{other}", codeSpan(f.Other), "{how}", f.Variant, "{sign}", codeSpan(strings.TrimPrefix(f.Variant, leadingSign)),
-		"{says}", errorQuotes, "{show}", shorten(c.Show, 80)).Replace
+		"{says}", errorQuotes, "{show}", shorten(c.ShownMessage, 80)).Replace
 	fillSlug := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.Variant, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
 		Comparison: &g.comparison,

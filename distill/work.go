@@ -36,10 +36,10 @@ type tenantDistiller struct {
 }
 
 type judging struct {
-	openQuestions []*question
-	failed        []*question // questions without a usable answer so far, asked last
-	errorCount    int
-	lastError     error
+	openQuestions     []*question
+	failed            []*question // questions without a usable answer so far, asked last
+	consecutiveErrors int
+	lastError         error
 }
 
 // judgeName is the key for this distiller's judgeMark in a session's note.

@@ -156,7 +156,7 @@ func (w *work) freezeFacts() {
 			u.Assignment.Category = sessionCategory(w.rec, w.input.Request)
 			u.Assignment.Model = session.NormalizeName(w.input.Request.Model)
 			u.Assignment.Tools = len(w.input.Request.Tools)
-			u.Assignment.Day, u.Assignment.At = trial.Day(u.Identity.Started), u.Identity.Started.Unix()
+			u.Assignment.Day, u.Assignment.StartUnix = trial.Day(u.Identity.Started), u.Identity.Started.Unix()
 		}
 	})
 }

@@ -40,8 +40,8 @@ type Exchanges interface {
 
 // Touches holds the sessions waiting for a correction, because of new feedback or an earlier failure.
 type Touches interface {
-	Touch(tenant string, id session.ID)
-	TakeTouched() map[session.Ref]bool
+	QueueCorrection(tenant string, id session.ID)
+	TakeQueuedCorrections() map[session.Ref]bool
 	// PostFeedback adds feedback to sessions, and touches the sessions where it is new.
 	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }

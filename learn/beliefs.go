@@ -71,7 +71,7 @@ func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error
 	if err != nil {
 		return err
 	}
-	t.version = version
+	t.priorsVersion = version
 	var p bandit.Priors
 	if len(data) > 0 && json.Unmarshal(data, &p) == nil {
 		t.counters.SetPriors(p)
@@ -160,7 +160,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.tools.reportFailure(label.StepRefit, err)
 		return
 	}
-	ok, err := b.backend.PutPriors(ctx, name, t.version, data)
+	ok, err := b.backend.PutPriors(ctx, name, t.priorsVersion, data)
 	if err != nil {
 		b.tools.reportFailure(label.StepRefit, err)
 		return
@@ -171,7 +171,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		}
 		return
 	}
-	t.version++
+	t.priorsVersion++
 	c.SetPriors(p)
 }
 

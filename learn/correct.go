@@ -16,7 +16,7 @@ import (
 
 // correctTouched settles touched sessions again, so the counters include late feedback.
 func (c *closer) correctTouched(ctx context.Context) {
-	touched := c.touches.TakeTouched()
+	touched := c.touches.TakeQueuedCorrections()
 	if len(touched) == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 		return
 	}
 	for _, u := range list {
-		c.touches.Touch(u.Tenant, u.ID)
+		c.touches.QueueCorrection(u.Tenant, u.ID)
 	}
 	c.nextTouchAt = now.Add(c.rebuildInterval())
 	if len(list) >= closeBatchSize { // the list may be incomplete
@@ -82,7 +82,7 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
 		c.tools.reportFailure(label.StepCorrect, err)
-		c.touches.Touch(ref.Tenant, ref.ID)
+		c.touches.QueueCorrection(ref.Tenant, ref.ID)
 		return nil
 	}
 	old, err := c.backend.SettledState(ctx, ref.Tenant, ref.ID)

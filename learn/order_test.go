@@ -97,7 +97,7 @@ func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []fee
 		if i == len(log) {
 			break
 		}
-		f.Store.Touch(tenant, ids[log[i].session]) // a superfluous call must not change the result
+		f.Store.QueueCorrection(tenant, ids[log[i].session]) // a superfluous call must not change the result
 		f.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			f.recomputeRewards(f.ctx())

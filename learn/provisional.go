@@ -24,9 +24,9 @@ type provisionalTracker struct {
 	parallel int // sessions read at the same time
 
 	// Feedback on sessions that began before startedAt is read from the backend.
-	startedAt  time.Time
-	after      session.Row // the next read continues after this row
-	isRestored bool
+	startedAt    time.Time
+	restoreAfter session.Row // the next read continues after this row
+	isRestored   bool
 }
 
 func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
@@ -87,7 +87,7 @@ func (p *provisionalTracker) restore(ctx context.Context) {
 		return
 	}
 	p.isRestored = true // reset below if the read fails or sessions remain
-	rows, err := p.backend.DueSessions(ctx, p.startedAt, p.after, closeBatchSize)
+	rows, err := p.backend.DueSessions(ctx, p.startedAt, p.restoreAfter, closeBatchSize)
 	if err != nil {
 		p.isRestored = false
 		p.tools.reportFailure(label.StepEarlyVerdict, err)
@@ -97,7 +97,7 @@ func (p *provisionalTracker) restore(ctx context.Context) {
 		p.tools.guard.RunOn(label.StepRecall, rowRef(&rows[i]), "", func() { p.addRecord(ctx, p.newestRecord(&rows[i])) })
 	})
 	if len(rows) == closeBatchSize {
-		p.isRestored, p.after = false, rows[len(rows)-1]
+		p.isRestored, p.restoreAfter = false, rows[len(rows)-1]
 	}
 }
 

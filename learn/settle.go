@@ -102,7 +102,7 @@ func (c *closer) reportAndRetry(work []*pendingSettlement, err error) {
 func (c *closer) retryCorrections(work []*pendingSettlement) {
 	for _, st := range work {
 		if st.settlement.From > 0 {
-			c.touches.Touch(st.settlement.Tenant, st.settlement.ID)
+			c.touches.QueueCorrection(st.settlement.Tenant, st.settlement.ID)
 		}
 	}
 }

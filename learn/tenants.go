@@ -27,7 +27,7 @@ type tenant struct {
 	counters         *bandit.Chooser
 	otherDefinitions map[string]int64 // sessions counted under other reward definitions
 	newRewards       int              // since the last priors fit
-	version          int64            // backend version of the priors
+	priorsVersion    int64            // backend version of the priors
 	usedAt           atomic.Int64     // unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.

@@ -21,7 +21,7 @@ const lingerTimeout = 500 * time.Millisecond
 type clientWriter struct {
 	http.ResponseWriter
 	controller  *http.ResponseController
-	limit       time.Duration // maximum time for one write, or for one request body read
+	ioTimeout   time.Duration // maximum time for one write, or for one request body read
 	now         func() time.Time
 	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
@@ -36,9 +36,9 @@ type clientWriter struct {
 // Write implements io.Writer. It moves the deadline in steps of limit/16, because moving the deadline can cost more
 // than a small write.
 func (w *clientWriter) Write(b []byte) (int, error) {
-	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
+	if now := w.now(); now.Sub(w.deadlineSet) > w.ioTimeout/16 {
 		w.deadlineSet = now
-		_ = w.controller.SetWriteDeadline(now.Add(w.limit))
+		_ = w.controller.SetWriteDeadline(now.Add(w.ioTimeout))
 	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -124,9 +124,9 @@ func readBody(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 
 // Read implements io.Reader.
 func (b *clientBody) Read(p []byte) (int, error) {
-	if now := b.w.now(); now.Sub(b.deadlineSet) > b.w.limit/16 {
+	if now := b.w.now(); now.Sub(b.deadlineSet) > b.w.ioTimeout/16 {
 		b.deadlineSet = now
-		_ = b.w.controller.SetReadDeadline(now.Add(b.w.limit))
+		_ = b.w.controller.SetReadDeadline(now.Add(b.w.ioTimeout))
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {

@@ -143,7 +143,7 @@ func (q *commandQueue) execute(job commandJob) {
 		q.lessons.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
 	}
-	if q.lessons.opts.Pending != nil {
+	if q.lessons.opts.Answers != nil {
 		q.send(job, answers)
 		return
 	}
@@ -162,7 +162,7 @@ func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
-	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
+	if err = errors.Join(err, q.lessons.opts.Answers.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWritCommand)
 		q.lessons.opts.requestLog(job.request).Warn("answers to an agent's commands could not be stored; the agent gets no answer", "error", err)
 	}

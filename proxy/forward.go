@@ -45,10 +45,10 @@ type forwarder struct {
 	out      *outgoing
 	observer observer
 
-	reply      limitedBody
-	attempts   attempts
-	pieceBytes int  // buffer size
-	original   bool // see observer.onResponse
+	reply            limitedBody
+	attempts         attempts
+	pieceBytes       int  // buffer size
+	acceptedOriginal bool // see observer.onResponse
 }
 
 // serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler.
@@ -64,7 +64,7 @@ func (f *forwarder) serve() {
 		Transport:      f,
 		FlushInterval:  flushInterval,
 		BufferPool:     f,
-		ErrorLog:       f.p.unlogged,
+		ErrorLog:       f.p.discardLog,
 		ModifyResponse: f.modifyResponse,
 		ErrorHandler:   f.handleError,
 	}
@@ -156,7 +156,7 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 // roundTrip sends the request, and refuses a response that began before the request.
 func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
-	if err == nil && f.attempts.isEarly.Load() {
+	if err == nil && f.attempts.responseCameFirst.Load() {
 		_ = res.Body.Close()
 		return nil, errEarlyResponse
 	}
@@ -179,7 +179,7 @@ func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response
 		return first
 	}
 	_ = first.Body.Close() // the first response may never end
-	f.original = second.StatusCode < 300
+	f.acceptedOriginal = second.StatusCode < 300
 	return second
 }
 
@@ -198,9 +198,9 @@ func (f *forwarder) modifyResponse(res *http.Response) error {
 	} else if res.ContentLength >= 0 {
 		f.pieceBytes = int(min(max(res.ContentLength, eventPieceBytes), maxPieceBytes))
 	}
-	f.observer.onResponse(res, f.original)
+	f.observer.onResponse(res, f.acceptedOriginal)
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		f.reply.limit(f, res.Body, f.out.idle)
+		f.reply.limit(f, res.Body, f.out.idleTimeout)
 		res.Body = &f.reply
 	}
 	return nil

@@ -24,7 +24,7 @@ const tooMany = "precept has limits.requests requests in flight; try again in a 
 const maxDiscarded = 256 << 10
 
 func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) error {
-	w.limit = lingerTimeout
+	w.ioTimeout = lingerTimeout
 	if r.ContentLength != 0 && r.Body != nil {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 	}

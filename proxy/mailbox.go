@@ -37,7 +37,7 @@ func addAnswers(rec *session.Record, answers []string) {
 
 // setPending records whether the answers will come through the shared store.
 func (m mailbox) setPending(request string, pending bool) {
-	if m.opts.Pending == nil {
+	if m.opts.Answers == nil {
 		return
 	}
 	m.ses.Record.Mutex.Lock()
@@ -68,7 +68,7 @@ func (m mailbox) collect(ctx context.Context) {
 		case <-ctx.Done(): // later answers belong to a later turn
 		}
 	}
-	if m.opts.Pending == nil {
+	if m.opts.Answers == nil {
 		return
 	}
 	for _, request := range requests {
@@ -104,10 +104,10 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 		late = lateMark + request
 	}
 	for {
-		text, ok, err := m.opts.Pending.Answer(ctx, m.tenant, id, name)
+		text, ok, err := m.opts.Answers.Answer(ctx, m.tenant, id, name)
 		switch {
 		case ok:
-			_ = m.opts.Pending.DeleteAnswer(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
+			_ = m.opts.Answers.DeleteAnswer(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
 			return text, ""
 		case err != nil && ctx.Err() == nil:
 			m.opts.Metrics.FailedOpen(label.StepWritCommand)

@@ -42,7 +42,7 @@ type Options struct {
 	Consultations *ConsultationCounter                     // matches by lesson
 	Meaning       func(id session.ID) []lesson.Resemblance // lessons that resemble the session's earlier words in meaning; nil means none
 	Rules         func() *rules.Registry                   // rules file sections under measurement; nil means none
-	Pending       PendingTexts                             // nil means one replica
+	Answers       AnswerStore                              // nil means one replica
 }
 
 // FleetKeys are keys shared by all replicas.
@@ -105,8 +105,8 @@ type Bank interface {
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 
-// PendingTexts stores answers to /lesson commands for the replica with the next turn.
-type PendingTexts interface {
+// AnswerStore stores answers to /lesson commands for the replica with the next turn.
+type AnswerStore interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error

@@ -13,8 +13,8 @@ import (
 )
 
 type paths struct {
-	bases   []string // the upstreams' escaped paths, which a client's base URL can contain
-	lessons bool     // precept answers /v1/lessons
+	bases          []string // the upstreams' escaped paths, which a client's base URL can contain
+	answersLessons bool     // precept answers /v1/lessons
 }
 
 // normalise replaces a request's path with the normal path, which all later steps read. A known API's path has no
@@ -87,7 +87,7 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 			continue
 		}
 		switch {
-		case name == "feedback", name == "lessons" && p.lessons, name == "hooks":
+		case name == "feedback", name == "lessons" && p.answersLessons, name == "hooks":
 			canonical = "/" + strings.Join(append([]string{"v1", name}, segments[i+1:]...), "/")
 		case (name == "healthz" || name == "readyz") && i == len(segments)-1:
 			canonical = "/" + name
@@ -214,7 +214,7 @@ func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 		}
 	}
 	if value := session.UnknownLearnValue(r.Header); value != "" {
-		if value, isNew := p.unknownLearns.add(value); isNew {
+		if value, isNew := p.unknownLearnValues.add(value); isNew {
 			p.opts.log(w).Warn("the request header Precept-Learn has an unknown value, so the request is not stored; send off or on", "value", value)
 		}
 	}

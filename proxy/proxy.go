@@ -36,7 +36,7 @@ type Proxy struct {
 	fleet      FleetKeys
 	settings   atomic.Pointer[settings]
 	draining   atomic.Bool
-	unlogged   *log.Logger // discards ReverseProxy's log, because forward.go reports the same errors
+	discardLog *log.Logger // discards ReverseProxy's log, because forward.go reports the same errors
 
 	pool       pool
 	inFlight   inFlight
@@ -45,16 +45,16 @@ type Proxy struct {
 	lessons    agentLessons
 	commands   *commandQueue
 
-	deliveries    deliveries   // newest webhook deliveries
-	unknownKeys   unknownTexts // unknown keys after /p/ in a base URL, already logged
-	unknownLearns unknownTexts // unknown Precept-Learn values, already logged
-	unsupported   unsupportedRequests
-	refusedHooks  refusedHooks // webhooks not signed by any configured secret
+	deliveries         deliveries   // newest webhook deliveries
+	unknownKeys        unknownTexts // unknown keys after /p/ in a base URL, already logged
+	unknownLearnValues unknownTexts // unknown Precept-Learn values, already logged
+	unsupported        unsupportedRequests
+	refusedHooks       refusedHooks // webhooks not signed by any configured secret
 }
 
 // New returns a data listener's handler. New starts no goroutine.
 func New(o Options) (*Proxy, error) {
-	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parseCache: wire.NewParseCache()}
+	p := &Proxy{opts: o, fleet: o.Fleet, discardLog: log.New(io.Discard, "", 0), parseCache: wire.NewParseCache()}
 	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
 	p.lessons.opts = &p.opts
 	p.commands = newCommandQueue(&p.lessons)

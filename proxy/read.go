@@ -49,7 +49,7 @@ type outgoing struct {
 	client       identity      // the client's identity, with the key to send upstream
 	inbound      *http.Request // net/http's request; unannounced trailers appear only here
 	uncompressed bool          // ask for a reply without Content-Encoding
-	idle         time.Duration // limits.stream_idle_timeout
+	idleTimeout  time.Duration // limits.stream_idle_timeout
 	span         *trace.Span   // set by serveTurn; nil means the client's trace headers stay
 
 	body     *payload // set by read and splice; nil means the body is streamed
@@ -100,7 +100,7 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}
 	return in, outgoing{
 		url: upstream.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: upstream, client: in.identity, inbound: r,
-		uncompressed: in.dialect != wire.NoDialect, idle: set.cfg.Limits.StreamIdleTimeout,
+		uncompressed: in.dialect != wire.NoDialect, idleTimeout: set.cfg.Limits.StreamIdleTimeout,
 	}, nil
 }
 

@@ -120,7 +120,7 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
-			ResponseWriter: rw, controller: http.NewResponseController(rw), limit: p.settings.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
+			ResponseWriter: rw, controller: http.NewResponseController(rw), ioTimeout: p.settings.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
 			http10: !r.ProtoAtLeast(1, 1),
 		}
 		defer p.endRequest(w, r)

@@ -19,8 +19,8 @@ type target struct {
 	versioned bool   // path has a version (/v1, /v1beta/openai)
 	transport *http.Transport
 
-	unknown sync.Once // warning about an unknown path
-	outages outageLog
+	warnUnknownOnce sync.Once // warning about an unknown path
+	outages         outageLog
 }
 
 func newTarget(name, raw string) (*target, error) {
@@ -80,7 +80,7 @@ func deploymentName(p string) string {
 }
 
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
-	t.unknown.Do(func() {
+	t.warnUnknownOnce.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
 			"upstream", t.name, "asked", cutPath(redactForLog(requestedPath)), "sent", cutPath(redactForLog(sentPath)))
 	})

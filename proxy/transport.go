@@ -94,13 +94,13 @@ func (c *upstreamConn) hasAnswer() bool {
 // attempts counts net/http's attempts to send one request. Several attempts can read the body at once, even after
 // RoundTrip has returned.
 type attempts struct {
-	unfinished atomic.Int32 // attempts that can still read the body
-	bodies     []*payload   // returned to the pool when no attempt can read them
-	pool       *pool
-	hasBodies  atomic.Bool
-	conn       atomic.Pointer[upstreamConn] // newest attempt's connection; nil for HTTP/2
-	isEarly    atomic.Bool                  // the response came before the request
-	stage      atomic.Int32                 // newest attempt's stage
+	unfinished        atomic.Int32 // attempts that can still read the body
+	bodies            []*payload   // returned to the pool when no attempt can read them
+	pool              *pool
+	hasBodies         atomic.Bool
+	conn              atomic.Pointer[upstreamConn] // newest attempt's connection; nil for HTTP/2
+	responseCameFirst atomic.Bool                  // the response came before the request
+	stage             atomic.Int32                 // newest attempt's stage
 }
 
 // follow adds hooks by which net/http reports the attempts.
@@ -123,10 +123,10 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 			}
 			a.conn.Store(c)
 		},
-		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
+		WroteRequest: func(httptrace.WroteRequestInfo) { a.endAttempt() },
 		GotFirstResponseByte: func() {
 			if c := a.conn.Load(); c != nil && !c.hasAnswer() {
-				a.isEarly.Store(true)
+				a.responseCameFirst.Store(true)
 				_ = c.Close()
 			}
 		},
@@ -139,11 +139,11 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.unfinished.Add(1)
 	a.pool, a.bodies = p, bodies
 	a.hasBodies.Store(true)
-	a.close()
+	a.endAttempt()
 }
 
-// close ends an attempt, and returns the bodies to the pool after the last attempt.
-func (a *attempts) close() {
+// endAttempt ends an attempt, and returns the bodies to the pool after the last attempt.
+func (a *attempts) endAttempt() {
 	if a.unfinished.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return
 	}

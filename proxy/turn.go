@@ -119,7 +119,7 @@ func (t *turn) resolve() {
 	learn := !claim.LearnOff && t.settings.mayLearn(&t.in.identity, claim.Agent)
 	claim.Agent = t.settings.cleanName(claim.Agent)
 	exceeds := t.in.body.exceededLimit
-	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, SaltUncertain: t.settings.excluded, KnownOnly: exceeds != ""}
+	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, SaltUncertain: t.settings.excluded, OnlyKnownSessions: exceeds != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
 	if exceeds != "" {
 		t.countUninspected(exceeds)

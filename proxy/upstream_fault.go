@@ -49,13 +49,13 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &refusedTunnel{res.StatusCode}
 }
 
-// errProxy does not quote HTTPS_PROXY or HTTP_PROXY, which may contain a password.
-var errProxy = errors.New("invalid proxy in the environment")
+// errInvalidProxy does not quote HTTPS_PROXY or HTTP_PROXY, which may contain a password.
+var errInvalidProxy = errors.New("invalid proxy in the environment")
 
 func environmentProxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
-		return nil, errProxy
+		return nil, errInvalidProxy
 	}
 	return u, nil
 }
@@ -88,7 +88,7 @@ func (t *target) failureAnswer(err error, reached stage) (status int, message st
 	switch text := err.Error(); {
 	case errors.As(err, &bad):
 		return http.StatusBadGateway, up.name + " " + string(bad)
-	case errors.Is(err, errProxy):
+	case errors.Is(err, errInvalidProxy):
 		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY in precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
 	case via != nil && errors.As(err, &refused):
 		return refused.failureAnswer(t, via)

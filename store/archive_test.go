@@ -246,14 +246,14 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	if err != nil || len(afterLast.TurnItems) != 0 || afterLast.Next != 3 {
 		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(afterLast.TurnItems), afterLast.Next, err)
 	}
-	shown, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
+	shown, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
 		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
-	if other, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
+	if other, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
 		t.Errorf("Block(lesson not in the session) = %q, %v, want an empty text, nil", other, err)
 	}
-	if _, err := f.archive.Block(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
+	if _, err := f.archive.InsertedText(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Block(another tenant) error = %v, want store.ErrNoSession", err)
 	}
 	if _, err := f.archive.Transcript(f.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {

@@ -48,7 +48,7 @@ type deliverer struct {
 	epochReader epochReader // nil means this process owns the backend
 	handoff     *handoff
 	writer      *writer
-	deps        deps
+	deps        sharedDeps
 	limits      delivererLimits
 	direct      *directWrites
 	// beforeDelivery repeats other replicas' deletions before each delivery.

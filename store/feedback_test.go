@@ -38,12 +38,12 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 		list[i] = newScore(fmt.Sprint(i), 1, .7)
 	}
 	checkEqual(t, "PostFeedback(two entries above the limit) error", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
-	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeTouched()), 1)
+	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeQueuedCorrections()), 1)
 	checkEqual(t, "Metrics.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
 	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("Post(full session) error = %v, want session.FeedbackFull", err)
 	}
-	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
+	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeQueuedCorrections()), 0)
 }
 
 // A key goes through four stages: held until the opt-out decision about the turn, waiting for the recorder, in the

@@ -378,11 +378,11 @@ func TestTakeTouchedOmitsForgottenSession(t *testing.T) {
 		ids := []session.ID{f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))}
 		f.deliver()
 		for _, id := range ids {
-			f.store.Touch(tenantA, id)
-			f.store.Touch("other", id)
+			f.store.QueueCorrection(tenantA, id)
+			f.store.QueueCorrection("other", id)
 		}
 		f.forget("forgotten")
-		touched := f.store.TakeTouched()
+		touched := f.store.TakeQueuedCorrections()
 		checkEqual(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
 		checkEqual(t, "touched sessions", len(touched), 3)
 	})

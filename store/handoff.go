@@ -22,7 +22,7 @@ const (
 // slow, ready is dropped from memory, and later read back.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
-	deps     deps
+	deps     sharedDeps
 	maxBytes int64 // largest total size for exchanges in memory
 
 	mu               sync.Mutex // guards the fields below and the recorder's lists

@@ -14,7 +14,7 @@ import (
 const (
 	defaultSessions  = 20_000
 	idleAfter        = 10 * time.Minute // a session unused for this time can leave memory
-	reservedShare    = 16               // 1/16 of the limit is reserved for continuing sessions
+	reserveDivisor   = 16               // 1/16 of the limit is reserved for continuing sessions
 	maxSweepExamined = 4096             // sessions examined per sweep
 	maxAddExamined   = 16               // sessions examined per addition
 )
@@ -170,7 +170,7 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 
 // newSessionLimit returns the session count at which no new session begins. The rest is reserved for continuing
 // sessions, and for units (runs and parent sessions).
-func (l *liveSessions) newSessionLimit() int { return l.limit - l.limit/reservedShare }
+func (l *liveSessions) newSessionLimit() int { return l.limit - l.limit/reserveDivisor }
 
 func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.mu.Lock()

@@ -120,7 +120,7 @@ func (o *oldSpool) importState() error {
 	}
 	o.position = checkpoint.At
 	a := outbox.Account{Admitted: checkpoint.Admitted - int64(len(checkpoint.Open)), Incomplete: checkpoint.Incomplete, Dropped: checkpoint.Dropped}
-	f := outbox.Flush{Notes: map[string]string{epochNote: state.Epoch, spoolNote: o.positionNote()}, Carried: &a}
+	f := outbox.Flush{Notes: map[string]string{epochNote: state.Epoch, spoolNote: o.positionNote()}, EarlierAccount: &a}
 	for _, s := range checkpoint.Open {
 		f.Stubs = append(f.Stubs, s.toOutboxStub())
 	}
@@ -221,7 +221,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 		}
 		if o.noCheckpoint {
 			o.noCheckpoint = false
-			_, err := o.box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: o.lastSequence}})
+			_, err := o.box.Append(&outbox.Flush{EarlierAccount: &outbox.Account{Admitted: o.lastSequence}})
 			return err
 		}
 		if kind == 'N' && o.size < readBytes {
@@ -246,7 +246,7 @@ func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
 	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepOutbox, f) })
 	_, err := o.box.Append(&outbox.Flush{
-		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, Carried: &outbox.Account{},
+		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, EarlierAccount: &outbox.Account{},
 	})
 	o.next = batch{}
 	if lost := o.lastSequence + o.admittedBefore - o.box.Account().Admitted; lost > 0 && err == nil {

@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, onFailure: o.Hooks.OnFailure, onPanic: o.Hooks.OnPanic}
 
-	shared := deps{now: o.Now, guard: s.guard, metrics: &s.Metrics, state: s.state, onFailure: o.Hooks.OnFailure}
+	shared := sharedDeps{now: o.Now, guard: s.guard, metrics: &s.Metrics, state: s.state, onFailure: o.Hooks.OnFailure}
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MaxMemoryBytes}
 	s.recorder = &recorder{
 		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, metrics: &s.Metrics, state: s.state,

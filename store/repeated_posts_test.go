@@ -29,9 +29,9 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			f.playOneTurn("s", newAssignment(true))
 			f.postKeyedFeedback(first)
 			f.postKeyedFeedback(better)
-			f.store.TakeTouched()
+			f.store.TakeQueuedCorrections()
 			checkEqual(f.t, "answer to the repeated post", f.postKeyedFeedback(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
-			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.TakeTouched()), 0)
+			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.TakeQueuedCorrections()), 0)
 		},
 		"both posts before the session arrives": func(f *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/label"
 )
 
-// deps holds what both the handoff and the deliverer need.
-type deps struct {
+// sharedDeps holds what both the handoff and the deliverer need.
+type sharedDeps struct {
 	now       func() time.Time
 	guard     *guard.Guard
 	metrics   *Metrics

@@ -284,11 +284,11 @@ func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[ses
 	return s.poster.feedback.addAndCount(ctx, tenant, entries)
 }
 
-// Touch queues a session for the learner to recompute the reward.
-func (s *Store) Touch(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
+// QueueCorrection queues a session for the learner to recompute the reward.
+func (s *Store) QueueCorrection(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
 
-// TakeTouched removes and returns the queued sessions.
-func (s *Store) TakeTouched() map[session.Ref]bool { return s.rewardQueue.take() }
+// TakeQueuedCorrections removes and returns the queued sessions.
+func (s *Store) TakeQueuedCorrections() map[session.Ref]bool { return s.rewardQueue.take() }
 
 // RedactImported redacts imported exchanges, and leaves out opted-out ones. answered has the call arguments for each
 // exchange, as in OptedOut.

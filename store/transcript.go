@@ -222,8 +222,8 @@ func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]
 	return a.optOut.Load().VisibleExchanges(list), nil
 }
 
-// Block returns the text that was inserted into a session for a lesson; "" means none is stored.
-func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
+// InsertedText returns the text that was inserted into a session for a lesson; "" means none is stored.
+func (a *Archive) InsertedText(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return "", err

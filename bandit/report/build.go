@@ -103,7 +103,7 @@ func (b *builder) row(l Lesson) Row {
 		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: tokensPerInjection(s, l.Tokens),
 		SRM:       newSRM(assignmentLogE(s.Strata), b.alarmBar),
 		Reporting: newSRM(reportingLogE(s.Strata), b.alarmBar), LateReporting: newSRM(lateLogE(s.Strata), b.alarmBar),
-		EHelps: math.Min(math.Exp(s.Maxima.LogEHelps), maxE), EHarms: math.Min(math.Exp(s.Maxima.LogEHarms), maxE),
+		EHelps: math.Min(math.Exp(s.Maxima.LogEHelps), maxEValue), EHarms: math.Min(math.Exp(s.Maxima.LogEHarms), maxEValue),
 		PerWeek: s.RecentPerDay * 7,
 	}
 	r.setEffect(all)

@@ -29,11 +29,11 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	if all := armSums(s); all.hasEnoughPicks() {
 		v := all.variance()
 		err := math.Sqrt(v / all.count)
-		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
+		e.Mean, e.Variance, e.StandardError, e.ZScore = new(all.effect()), new(v), new(err), new(all.effect()/err)
 		e.HalfWidth, e.PlannedHalfWidth, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedHalfWidth(all.count, v)), new(all.pValue())
 	}
-	e.Smallest = math.Exp(-math.Max(maxDistances(s)))
-	e.ClaimBar = requiredP(e.Smallest, b.claimBar, b.nextClaimBar)
+	e.SmallestP = math.Exp(-math.Max(maxDistances(s)))
+	e.ClaimBar = requiredP(e.SmallestP, b.claimBar, b.nextClaimBar)
 	r.Explanation = e
 }
 
@@ -98,13 +98,13 @@ func (r *Row) explanation(open *OpenSessions) []string {
 			),
 			fmt.Sprintf(
 				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f; %s",
-				*e.Variance, 100**e.Error, *e.Score, r.centresText(),
+				*e.Variance, 100**e.StandardError, *e.ZScore, r.centresText(),
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.HalfWidth, 100*(*e.Mean-*e.HalfWidth), 100*(*e.Mean+*e.HalfWidth), 100**e.PlannedHalfWidth),
 			fmt.Sprintf(
 				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
-				*e.P, trial.MinVerdictPerArm, e.Smallest, e.ClaimBar,
+				*e.P, trial.MinVerdictPerArm, e.SmallestP, e.ClaimBar,
 			))
 	}
 	out = append(out,

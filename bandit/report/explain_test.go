@@ -182,8 +182,8 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 			n, mean := e.N, e.SumZ/e.N
 			s2 := e.SumZZ/n - mean*mean
 			for number, x := range map[string]struct{ got, want float64 }{
-				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
-				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.HalfWidth, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.HalfWidth}, "hi": {*row.Hi, mean + *e.HalfWidth},
+				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.StandardError, math.Sqrt(s2 / n)},
+				"score": {*e.ZScore, mean / math.Sqrt(s2/n)}, "half": {*e.HalfWidth, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.HalfWidth}, "hi": {*row.Hi, mean + *e.HalfWidth},
 				"one look": {*e.PlannedHalfWidth, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.IntervalPValue(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
@@ -191,8 +191,8 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 					t.Errorf("%s, %s = %v, want %v", l.Slug, number, x.got, x.want)
 				}
 			}
-			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: Smallest = %v, P = %v, want Smallest <= 1 and, with 50 injected and 50 withheld picks, <= P", l.Slug, e.Smallest, *e.P)
+			if e.SmallestP > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.SmallestP > 1 {
+				t.Errorf("%s: Smallest = %v, P = %v, want Smallest <= 1 and, with 50 injected and 50 withheld picks, <= P", l.Slug, e.SmallestP, *e.P)
 			}
 		}
 	}
@@ -220,9 +220,9 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 				want = report.ProvenHarms
 			case len(row.PlannedTrials) > 0 && row.PlannedTrials[0].Evaluated && *row.PlannedTrials[0].P <= 0.05:
 				want = report.TrialHelps
-			case e.Smallest <= e.ClaimBar && *row.Effect > 0:
+			case e.SmallestP <= e.ClaimBar && *row.Effect > 0:
 				want = report.Helps
-			case e.Smallest <= e.ClaimBar:
+			case e.SmallestP <= e.ClaimBar:
 				want = report.Harms
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect

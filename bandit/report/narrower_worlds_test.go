@@ -65,7 +65,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	for i := range w.sessions {
 		agent, hour, band := r.IntN(3), r.IntN(8), r.IntN(5)
 		a := trial.Assignment{
-			Category: fmt.Sprintf("agent-%d|model|m", agent), At: int64(86_400*20_000 + 3*3600*hour), Day: 20_000, Tools: []int{0, 3, 9, 20, 60}[band],
+			Category: fmt.Sprintf("agent-%d|model|m", agent), StartUnix: int64(86_400*20_000 + 3*3600*hour), Day: 20_000, Tools: []int{0, 3, 9, 20, 60}[band],
 		}
 		bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), actions, 1)
 		treated := 0

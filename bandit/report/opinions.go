@@ -32,8 +32,8 @@ func (o *Opinions) String() string {
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 
-// Annotate adds opinions, by TextKey, to the rows.
-func (r *Report) Annotate(opinions map[string]Opinions) {
+// AddOpinions adds opinions, by TextKey, to the rows.
+func (r *Report) AddOpinions(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
 		if o, ok := opinions[TextKey(trial.Arm(row.Arm))]; ok && o.Total() > 0 {

@@ -35,7 +35,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		return string(data)
 	}
 	plain, withOpinions := build(), build()
-	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
+	withOpinions.AddOpinions(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
 	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
 		t.Errorf("report with opinions =\n%s\nwant only the field %s added to\n%s", text(withOpinions), field, text(plain))

@@ -160,7 +160,7 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 		x := Outcome{
 			Name: o.String(), NInjected: int64(s.N1), NWithheld: int64(s.N0), Unit: outcomeUnit(o),
 			MeanInjected: outcomeMean(o, s.Y1, s.N1), MeanWithheld: outcomeMean(o, s.Y0, s.N0),
-			EFewer: math.Min(math.Exp(s.LogEFewer), maxE), EMore: math.Min(math.Exp(s.LogEMore), maxE),
+			EFewer: math.Min(math.Exp(s.LogEFewer), maxEValue), EMore: math.Min(math.Exp(s.LogEMore), maxEValue),
 		}
 		if all.hasEnoughPicks() {
 			e, lo, hi := all.interval(trial.LessonTightestAt)

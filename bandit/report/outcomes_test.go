@@ -147,7 +147,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 		p := trial.Pick{Slug: "good", Arm: l[0].Arm, Eps: 0.5, Injected: r.IntN(2) == 1, Trial: l[0].Trial}
 		p.Measurement = c.NewMeasurement(p.Arm, p.Eps, trial.NewOutcomeSet(trial.Recurrence), trial.Totals{})
 		p.Measurement.Recurred = r.Float64() < 0.3 || !p.Injected
-		a := &trial.Assignment{Decided: true, Day: 20000, At: i, Picks: []trial.Pick{p}}
+		a := &trial.Assignment{Decided: true, Day: 20000, StartUnix: i, Picks: []trial.Pick{p}}
 		a.Observe(trial.Totals{})
 		c.Add(append(a.ClosingDeltas(), a.TrialEntries("0123456789", math.NaN())...))
 	}

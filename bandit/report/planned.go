@@ -47,11 +47,11 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 
 func newPlannedTrial(ev trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
-		Began: time.Unix(ev.Began, 0).UTC(), Outcome: ev.Outcome, Planned: ev.Planned, Rewarded: ev.Rewarded, Evaluated: ev.Evaluated,
+		Began: time.Unix(ev.Began, 0).UTC(), Outcome: ev.Outcome, Planned: ev.Planned, Rewarded: ev.Entries, Evaluated: ev.Evaluated,
 		NInjected: ev.Injected, NWithheld: ev.Withheld, arm: ev.Arm, name: ev.Trial,
 	}
-	if ev.Rewarded > 0 {
-		out.Last = time.Unix(ev.At, 0).UTC()
+	if ev.Entries > 0 {
+		out.Last = time.Unix(ev.LastStart, 0).UTC()
 	}
 	s := sums{float64(ev.Injected + ev.Withheld), ev.Z, ev.ZZ, float64(ev.Injected), float64(ev.Withheld)}
 	if !s.hasEnoughPicks() {

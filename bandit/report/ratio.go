@@ -14,8 +14,8 @@ const (
 	minAlarmLevel = 1000
 	// alarmRate is the probability that a sound experiment has any false alarm, over all lessons and checks.
 	alarmRate = 0.05
-	// maxE bounds e-values for printing.
-	maxE = 1e12
+	// maxEValue bounds e-values for printing.
+	maxEValue = 1e12
 	// betaConcentration is the sum of the two parameters of the Beta distribution in shareLogE. With 100, the test is
 	// most sensitive to deviations of a few points from the assigned share (Stratum.Eps).
 	betaConcentration = 100
@@ -30,7 +30,7 @@ func shareLogE(k, n int64, p float64) float64 {
 	}
 	if p <= 0 || p >= 1 { // one impossible assignment is a proof
 		if (p <= 0 && k > 0) || (p >= 1 && k < n) {
-			return math.Log(maxE)
+			return math.Log(maxEValue)
 		}
 		return 0
 	}
@@ -62,8 +62,8 @@ func meanLogE(a, b float64) float64 {
 }
 
 func newSRM(logE, bar float64) SRM {
-	e := maxE
-	if logE < math.Log(maxE) {
+	e := maxEValue
+	if logE < math.Log(maxEValue) {
 		e = math.Exp(logE)
 	}
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}

@@ -189,8 +189,8 @@ func TestShareLogEIsAnEValue(t *testing.T) {
 	if shareLogE(5, 0, 0.2) != 0 || shareLogE(-3, -1, 0.2) != 0 || math.IsNaN(shareLogE(9, 3, 0.2)) {
 		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", shareLogE(5, 0, 0.2), shareLogE(-3, -1, 0.2), shareLogE(9, 3, 0.2))
 	}
-	if got := newSRM(1e9, minAlarmLevel); got.EValue != maxE || got.OK {
-		t.Errorf("huge e-value: check = %+v, want it failed with e-value %v", got, float64(maxE))
+	if got := newSRM(1e9, minAlarmLevel); got.EValue != maxEValue || got.OK {
+		t.Errorf("huge e-value: check = %+v, want it failed with e-value %v", got, float64(maxEValue))
 	}
 }
 

@@ -275,12 +275,12 @@ type Explanation struct {
 	SumZZ            float64      `json:"sum_zz"`          // sum of z squared
 	Mean             *float64     `json:"mean_z"`          // sum_z / n: the effect
 	Variance         *float64     `json:"s2"`              // sum_zz / n - effect^2
-	Error            *float64     `json:"error"`           // standard error: sqrt(s2 / n)
-	Score            *float64     `json:"z_score"`         // effect / error
+	StandardError    *float64     `json:"error"`           // standard error: sqrt(s2 / n)
+	ZScore           *float64     `json:"z_score"`         // effect / error
 	HalfWidth        *float64     `json:"half"`            // half-width of the interval valid at any time
 	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of an interval for one evaluation planned beforehand
 	P                *float64     `json:"p"`               // level at which the interval valid at any time would exclude 0
-	Smallest         float64      `json:"p_smallest"`      // smallest p so far, since each arm had enough rewarded picks for the verdict helps or harms; 1: none
+	SmallestP        float64      `json:"p_smallest"`      // smallest p so far, since each arm had enough rewarded picks for the verdict helps or harms; 1: none
 	ProofBar         float64      `json:"proof_bar"`       // p at which the row is certain to be proven
 	ClaimBar         float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
 	Difference       *float64     `json:"mean_difference"` // difference between the plain means: injected minus withheld

@@ -15,7 +15,7 @@ import (
 // addTrialSessions adds n injected and n withheld sessions. injectedWins and withheldWins are the successes.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, injectedWins, withheldWins int) {
 	for i := range 2 * n {
-		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
+		a := trial.Assignment{StartUnix: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
 			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: name,
 		}}}
 		wins := withheldWins
@@ -139,7 +139,7 @@ func TestExplanationShowsRowNumbers(t *testing.T) {
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explanation
-	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.HalfWidth-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
+	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.HalfWidth-*row.Lo) > 1e-9 || math.Abs(*e.ZScore-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
 		t.Fatalf("Explanation = %+v in row %+v, want the row's numbers, score 3.03 and 200 injected sessions with mean 0.65", e, row)
 	}

@@ -90,7 +90,7 @@ type Assignment struct {
 	Looped           bool           `json:"lp,omitempty"`    // a loop was found before the first match
 	Matched          []Match        `json:"m,omitempty"`
 	Picks            []Pick         `json:"p,omitempty"`
-	At               int64          `json:"at,omitempty"`    // session start, in seconds since 1970
+	StartUnix        int64          `json:"at,omitempty"`    // session start, in seconds since 1970
 	Day              int32          `json:"day"`             // session start in days since 1970: the bucket in the dated counters
 	Excluded         bool           `json:"ex,omitempty"`    // outside the experiment; Exclude sets the field
 	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the decision about Control had a measured section; the session is not in the comparison between treated and control
@@ -181,7 +181,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	out := base.Clone()
 	out.Matched, out.Picks = mergeMatchesAndPicks(base, other)
 	if out.Category == "" {
-		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
+		out.Category, out.Day, out.StartUnix, out.Tools, out.Model = other.Category, other.Day, other.StartUnix, other.Tools, other.Model
 	}
 	out.Excluded, out.HasMeasuredRules = a.Excluded || b.Excluded, a.HasMeasuredRules || b.HasMeasuredRules
 	out.ExcludedFor = cmp.Or(base.ExcludedFor, other.ExcludedFor)

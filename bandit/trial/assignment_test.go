@@ -136,7 +136,7 @@ func TestMergeIsSymmetric(t *testing.T) {
 		if want := cmp.Or(kept.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
 			t.Fatalf("merged ExcludedFor = %q, want %q", x.ExcludedFor, want)
 		}
-		if kept.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || kept.Category != "" && x.Day != kept.Day {
+		if kept.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.StartUnix != other.StartUnix) || kept.Category != "" && x.Day != kept.Day {
 			t.Fatalf("merged assignment = %+v, want category and day from %+v, or else from %+v", x, kept, other)
 		}
 		for _, p := range slices.Concat(kept.Picks, other.Picks) {

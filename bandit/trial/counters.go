@@ -221,7 +221,7 @@ func (c *Counters) Evaluations() []Evaluation {
 		if end < len(plannedPrefix) {
 			continue
 		}
-		if l := t.evaluate(Arm(scope[len(plannedPrefix):end]), scope[end+1:]); l.Rewarded > 0 {
+		if l := t.evaluate(Arm(scope[len(plannedPrefix):end]), scope[end+1:]); l.Entries > 0 {
 			out = append(out, l)
 		}
 	}

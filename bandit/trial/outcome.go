@@ -81,29 +81,29 @@ func EffectFromPercent(change float64) float64 { return math.Log2(1+change/100) 
 // Totals holds running sums from the traffic, for one session or for all sessions in a unit, such as a run. A pick's
 // outcomes are the sums when the session closes less the sums at the pick.
 type Totals struct {
-	Errors      int64 `json:"e,omitempty"`
-	Loops       int64 `json:"l,omitempty"`
-	Corrections int64 `json:"c,omitempty"`
-	Turns       int64 `json:"t,omitempty"`
-	Tokens      int64 `json:"k,omitempty"`
-	At          int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
+	Errors       int64 `json:"e,omitempty"`
+	Loops        int64 `json:"l,omitempty"`
+	Corrections  int64 `json:"c,omitempty"`
+	Turns        int64 `json:"t,omitempty"`
+	Tokens       int64 `json:"k,omitempty"`
+	NewestMillis int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
 }
 
 // Add adds the sums for a part of the session.
 func (t *Totals) Add(o Totals) {
 	t.Errors, t.Loops, t.Corrections = t.Errors+o.Errors, t.Loops+o.Loops, t.Corrections+o.Corrections
-	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
+	t.Turns, t.Tokens, t.NewestMillis = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.NewestMillis, o.NewestMillis)
 }
 
 // Merge merges two states of the sums counted by one replica. The larger sum is the newer one.
 func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
-	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
+	t.Turns, t.Tokens, t.NewestMillis = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.NewestMillis, o.NewestMillis)
 }
 
 func (t *Totals) since(from *Totals) (after [OutcomeCount]int64) {
 	after[Errors], after[Loops], after[Corrections] = t.Errors-from.Errors, t.Loops-from.Loops, t.Corrections-from.Corrections
-	after[Turns], after[Tokens], after[Seconds] = t.Turns-from.Turns, t.Tokens-from.Tokens, t.At-from.At
+	after[Turns], after[Tokens], after[Seconds] = t.Turns-from.Turns, t.Tokens-from.Tokens, t.NewestMillis-from.NewestMillis
 	return after
 }
 

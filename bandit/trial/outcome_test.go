@@ -16,7 +16,7 @@ const recurred = true // for pickWithOutcomes: the error occurred again
 // errors, 2 turns, 100 tokens and 5 seconds.
 func pickWithOutcomes(injected, recurred bool, after trial.Totals) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
-	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
+	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, NewestMillis: 5000}, Recurred: recurred}
 	for o := range trial.OutcomeCount {
 		w.Centres[o], w.Width[o] = 0.5, 1
 	}
@@ -27,7 +27,7 @@ func pickWithOutcomes(injected, recurred bool, after trial.Totals) *trial.Assign
 
 // A count x after the pick has the value log2(1 + x) / 24, and x errors have the value x / 10.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
-	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
+	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, NewestMillis: 20_000})
 	want := map[trial.Outcome]float64{
 		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
 		trial.Turns: math.Log2(8) / 24, trial.Tokens: 10. / 24, trial.Seconds: math.Log2(16) / 24,
@@ -49,8 +49,8 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 }
 
 func TestOutcomeSumsMatchFormulas(t *testing.T) {
-	with := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
-	without := pickWithOutcomes(withheld, !recurred, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
+	with := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, NewestMillis: 5000}).ClosingDeltas()
+	without := pickWithOutcomes(withheld, !recurred, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, NewestMillis: 5000}).ClosingDeltas()
 	z := 0.5 / 0.8
 	for _, tc := range []struct {
 		ds    []trial.Delta
@@ -104,7 +104,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	var all [][]trial.Delta
 	for range 80 {
 		all = append(all, pickWithOutcomes(r.IntN(5) > 0, r.IntN(2) == 0, trial.Totals{
-			Errors: 3 + r.Int64N(12), Loops: r.Int64N(2), Turns: 2 + r.Int64N(40), Tokens: r.Int64N(1 << 20), At: 5000 + r.Int64N(1e6),
+			Errors: 3 + r.Int64N(12), Loops: r.Int64N(2), Turns: 2 + r.Int64N(40), Tokens: r.Int64N(1 << 20), NewestMillis: 5000 + r.Int64N(1e6),
 		}).ClosingDeltas())
 	}
 	one, two := trial.NewCounters(), trial.NewCounters()
@@ -154,7 +154,7 @@ func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 
 // A record from an older version has no measurement.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
-	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 9, At: 1})
+	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 9, NewestMillis: 1})
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)

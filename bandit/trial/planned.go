@@ -80,7 +80,7 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 		if p.Injected {
 			v++
 		}
-		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieBreakerDigits)])
+		field := fmt.Sprintf("%d.%s", a.StartUnix, session[:min(len(session), tieBreakerDigits)])
 		d = append(d, Delta{Key{Scope: PlannedScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
 	}
 	return d
@@ -130,9 +130,9 @@ type Evaluation struct {
 	Began     int64  // seconds since 1970
 	Planned   int64
 	Outcome   string  // empty: a trial on the reward
-	Rewarded  int64   // entries so far
+	Entries   int64   // entries so far
 	Evaluated bool    // the evaluation is final: there are as many entries as planned
-	At        int64   // start of the last session in the sums
+	LastStart int64   // start of the last session in the sums
 	Z, ZZ     float64 // z and z squared, summed
 	Injected  int64
 	Withheld  int64
@@ -165,13 +165,13 @@ func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sort()
-	out.Rewarded = int64(len(t.entries))
-	out.Evaluated = out.Planned > 0 && out.Rewarded >= out.Planned
-	for _, e := range t.entries[:min(out.Rewarded, out.Planned)] {
+	out.Entries = int64(len(t.entries))
+	out.Evaluated = out.Planned > 0 && out.Entries >= out.Planned
+	for _, e := range t.entries[:min(out.Entries, out.Planned)] {
 		z := fromFixed(e.z)
 		out.Z += z
 		out.ZZ += z * z
-		out.At = e.at
+		out.LastStart = e.at
 		if e.injected {
 			out.Injected++
 		} else {

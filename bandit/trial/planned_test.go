@@ -25,7 +25,7 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the tests need repeatable numbers
 	var out []rewardedSession
 	for i := range n {
-		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), assignment: trial.Assignment{Category: "x", StartUnix: int64(1000 + i/3), Day: int32(i / 100)}}
 		salt := fmt.Sprint(seed)
 		s.assignment.FlipControl(salt, s.name, 0)
 		s.assignment.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, Centre: 0.5, Trial: name})
@@ -88,7 +88,7 @@ func TestSectionPlannedTrialIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
 	for i, id := range []string{"00000001", "00000002"} {
-		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
+		a := trial.Assignment{StartUnix: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
 		c.Add(a.TrialEntries(id, 1))
 	}
 	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Evaluated || l[0].Injected != 1 || l[0].Withheld != 1 {
@@ -161,7 +161,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		t.Errorf("TrialEnded = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
 			c.Progress("a@1", 0, "", 100).TrialEnded, c.Progress("b@1", 0, name, 0).TrialEnded, c.Progress("b@1", 0, name, 60).TrialEnded)
 	}
-	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
+	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Entries != 40 {
 		t.Errorf("clone: Evaluations = %+v, want one with 40 rewarded picks", l)
 	}
 }
@@ -227,7 +227,7 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	c := trial.NewCounters()
 	addReward := func(session string, at int64, injected bool, y float64) {
 		a := sessionWithPick(0.2, injected, 0.5)
-		a.At, a.Picks[0].Trial = at, name
+		a.StartUnix, a.Picks[0].Trial = at, name
 		c.Add(a.TrialEntries(session, y))
 	}
 	checkEvaluation := func(w trial.Evaluation) {
@@ -243,15 +243,15 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	}
 	with, without := 0.5/0.8, -0.5/0.2
 	addReward("bbbbbbbb-1", 100, true, 1)
-	checkEvaluation(trial.Evaluation{Rewarded: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	checkEvaluation(trial.Evaluation{Entries: 1, LastStart: 100, Z: with, ZZ: with * with, Injected: 1})
 	addReward("cccccccc-2", 102, false, 1)
-	checkEvaluation(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Entries: 2, LastStart: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	addReward("dddddddd-3", 103, true, 0)
-	checkEvaluation(trial.Evaluation{Rewarded: 3, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Entries: 3, Evaluated: true, LastStart: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
-	checkEvaluation(trial.Evaluation{Rewarded: 4, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Entries: 4, Evaluated: true, LastStart: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("aaaaaaaa-5", 102, false, 0) // began with the second session, but its name sorts first
-	checkEvaluation(trial.Evaluation{Rewarded: 5, Evaluated: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+	checkEvaluation(trial.Evaluation{Entries: 5, Evaluated: true, LastStart: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
 // z, a session's term in the effect, is stored in millionths.

@@ -18,7 +18,7 @@ func drawAssignment(t *rapid.T) trial.Assignment {
 	u := rapid.Float64Range(0, 1)
 	a := trial.Assignment{
 		Control: rapid.Bool().Draw(t, "control"), ControlP: u.Draw(t, "g"), Category: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "cat"),
-		Base: u.Draw(t, "base"), Centre: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), At: rapid.Int64Range(0, 9).Draw(t, "at"),
+		Base: u.Draw(t, "base"), Centre: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), StartUnix: rapid.Int64Range(0, 9).Draw(t, "at"),
 		Refused: rapid.Bool().Draw(t, "refused"), Looped: rapid.Bool().Draw(t, "looped"),
 	}
 	if rapid.Bool().Draw(t, "rewarded at close") {

@@ -25,8 +25,8 @@ import (
 const (
 	demoPollInterval = 250 * time.Millisecond  // pause between two reads of the agents' progress
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
-	demoSettleTime   = 2500 * time.Millisecond // time for the last sessions to close and be rewarded
-	demoSettleLimit  = time.Minute             // maximum wait for the last sessions, on a busy machine
+	demoCloseWait    = 2500 * time.Millisecond // time for the last sessions to close and be rewarded
+	maxDemoCloseWait = time.Minute             // maximum wait for the last sessions, on a busy machine
 )
 
 // demoFlags are the flags of `precept demo`.
@@ -211,10 +211,10 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 // formatPoints formats 0.05 as +5.0.
 func formatPoints(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 
-// waitForClosedSessions waits until the report counts all sessions, at most demoSettleLimit.
+// waitForClosedSessions waits until the report counts all sessions, at most maxDemoCloseWait.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
-	limit := time.Now().Add(demoSettleLimit)
-	if err := server.Sleep(ctx, demoSettleTime); err != nil {
+	limit := time.Now().Add(maxDemoCloseWait)
+	if err := server.Sleep(ctx, demoCloseWait); err != nil {
 		return err
 	}
 	for time.Now().Before(limit) {

@@ -152,7 +152,7 @@ func (inv *invocation) rootCommand() *cobra.Command {
 			inv.reportCommand(), inv.dashboardCommand(), inv.watchCommand(), inv.doctorCommand(), inspectCommand(inv.stdin, inv.stdout),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
-			inv.lessonsCommand(), inv.rulesCommand(), inv.distillCommand(), inv.feedbackCommand(), inv.recordCommand(), inv.verify(),
+			inv.lessonsCommand(), inv.rulesCommand(), inv.distillCommand(), inv.feedbackCommand(), inv.recordCommand(), inv.newVerifyCommand(),
 		}},
 		{"Data:", []*cobra.Command{inv.exportCommand(), inv.importCommand(), inv.forgetCommand(), inv.migrateCommand()}},
 	} {

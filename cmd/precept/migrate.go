@@ -60,7 +60,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 	if err != nil {
 		return fmt.Errorf("read the store's layout: %w", err)
 	}
-	if layout.Old && !f.yes {
+	if layout.OneShardPerTenant && !f.yes {
 		fmt.Fprint(inv.stderr, "Do all replicas run this release, or are they stopped? [yes/no] ")
 		line, _ := bufio.NewReader(inv.stdin).ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
@@ -82,7 +82,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		return writeJSON(inv.stdout, map[string]any{
 			"tenants": done.Tenants, "sessions": done.Sessions, "frozen_seconds": done.Frozen.Seconds(),
 		})
-	case !layout.Old && !layout.Moving:
+	case !layout.OneShardPerTenant && !layout.Moving:
 		_, err = fmt.Fprintln(inv.stdout, "the store has shards already")
 	default:
 		_, err = fmt.Fprintf(inv.stdout, "migrated: %s, %s copied; replicas could not write for %v\n",

@@ -200,7 +200,7 @@ func envList(env map[string]string) []string {
 // verifyRun posts the verifier's result. precept still exits with the agent's exit code.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
-	verified, err := inv.verifyCommand(command, true)
+	verified, err := inv.runVerifier(command, true)
 	if err != nil {
 		fmt.Fprintln(inv.stderr, "precept:", err)
 		return &verifierResult{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}

@@ -29,7 +29,7 @@ type verifyResult struct {
 	Results  []ledger.Result  `json:"results"` // results of recording, in the order of Failures; empty if nothing was recorded
 }
 
-func (inv *invocation) verify() *cobra.Command {
+func (inv *invocation) newVerifyCommand() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string
 	var asJSON, dryRun bool
@@ -51,7 +51,7 @@ func (inv *invocation) verify() *cobra.Command {
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the failures and record nothing")
 	addJSONFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		v, err := inv.verifyCommand(args, asJSON)
+		v, err := inv.runVerifier(args, asJSON)
 		if err != nil {
 			return err
 		}
@@ -75,9 +75,9 @@ func (inv *invocation) verify() *cobra.Command {
 	return c
 }
 
-// verifyCommand runs a command, passes the output through, and finds the failures in the output. If toStderr is true,
+// runVerifier runs a command, passes the output through, and finds the failures in the output. If toStderr is true,
 // all output goes to standard error.
-func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResult, error) {
+func (inv *invocation) runVerifier(args []string, toStderr bool) (*verifyResult, error) {
 	capture := &headAndTail{maxEndBytes: maxOutput / 2}
 	command := child{
 		args: args, in: inv.stdin, stdout: io.MultiWriter(inv.stdout, capture),

@@ -160,8 +160,8 @@ func (m *matcher) sqlPassword(i int) hit {
 	return m.value(i+2, passwordClass, valueContext{hasQuotedName: isQuote(q)})
 }
 
-// passFile matches the password in a .pgpass line: host:port:database:user:password. The first colon is at i.
-func (m *matcher) passFile(i int) hit {
+// pgpassValue matches the password in a .pgpass line: host:port:database:user:password. The first colon is at i.
+func (m *matcher) pgpassValue(i int) hit {
 	const maxLen, shortPort = 256, 4
 	s := m.text
 	port := classRunEnd(s, i+1, digitByte)

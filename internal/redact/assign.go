@@ -177,7 +177,7 @@ func (m *matcher) assigns(start, i int, name []byte) bool {
 		}
 		return start > 0 && m.text[start-1] == '<'
 	case '(':
-		return takesSecret(name)
+		return isSecretSetter(name)
 	}
 	return true
 }
@@ -264,7 +264,7 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
-func takesSecret(name []byte) bool {
+func isSecretSetter(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }

@@ -21,13 +21,13 @@ func (m *matcher) assignedPassword(start, end, i, p int, vc *valueContext) hit {
 	}
 	value := skipMarks(s, p)
 	if isPassphraseName(s[start:end]) {
-		if h := m.phrase(value, minPhrase); h.kind != noKind {
+		if h := m.passphraseValue(value, minPhrase); h.kind != noKind {
 			return h
 		}
 		vc.literal = vc.literal || isQuote(byteAt(s, value))
 	}
 	if isQuote(byteAt(s, value)) {
-		if h := m.phrase(value+1, minQuotedPhrase); h.kind != noKind {
+		if h := m.passphraseValue(value+1, minQuotedPhrase); h.kind != noKind {
 			return h
 		}
 	}

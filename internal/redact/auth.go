@@ -198,7 +198,7 @@ func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	from := p
 	known := from >= m.checkedHeader.start && from < m.checkedHeader.end
 	for p < len(s) && !endsHeader(s[p]) {
-		valueStart, valueEnd := cookie(s, p)
+		valueStart, valueEnd := cookieValue(s, p)
 		if p-from > maxHeader && valueStart == p && valueEnd > p {
 			break
 		}
@@ -225,9 +225,9 @@ func (m *matcher) headerValue(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the bounds of VALUE, at most maxValue bytes, in the cookie NAME=VALUE at p. Without NAME=, the value
-// is the whole word.
-func cookie(s []byte, p int) (value, end int) {
+// cookieValue returns the bounds of VALUE, at most maxValue bytes, in the cookie NAME=VALUE at p. Without NAME=, the
+// value is the whole word.
+func cookieValue(s []byte, p int) (value, end int) {
 	const maxName = 64
 	value, end = p, p
 	for end < len(s) && end-value < maxValue && s[end] != ' ' && s[end] != ';' && !endsHeader(s[end]) {

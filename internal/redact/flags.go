@@ -69,7 +69,7 @@ func (m *matcher) passwordFlag(i int) hit {
 			continue
 		}
 		if value := skipMarks(m.text, p); isQuote(byteAt(m.text, value)) {
-			if h := m.phrase(value+1, minPhrase); h.kind != noKind {
+			if h := m.passphraseValue(value+1, minPhrase); h.kind != noKind {
 				return h
 			}
 		}

@@ -76,7 +76,7 @@ func kindTable() [kindCount]kindRow {
 // must be checked before the colon in an assignment.
 func addPersonalKinds(t *[kindCount]kindRow) {
 	// Four kinds share the anchor for a digit run, so that the run is read once.
-	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
+	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digitValue}
 	local := func(b byte) bool { return byteClass[b]&localByte != 0 }
 	isHex := func(b byte) bool { return byteClass[b]&hexByte != 0 }
 	t[email] = kindRow{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
@@ -284,7 +284,7 @@ func addOtherKinds(t *[kindCount]kindRow) {
 			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: func(b byte) bool { return b == 'd' || b == 'D' || isWordBoundary(b) }, check: (*matcher).bareName},
 			{name: "token, key, secret", bytes: "kKeEcC", prev: anyOf("oOkKeE"), next: anyOf("eEyYrR"), check: (*matcher).bareSecret},
 			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).sqlPassword},
-			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).passFile},
+			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).pgpassValue},
 			{name: "name, value", bytes: "vV", prev: isWordBoundary, next: anyOf("aA"), check: (*matcher).pairValue},
 			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksdNKbAX156U"), check: (*matcher).passwordFlag},
 			{name: "| chpasswd, chpasswd <<<", bytes: "|<", prev: anyOf(" <"), next: func(b byte) bool { return b == ' ' || isQuote(b) }, check: (*matcher).inputPassword},

@@ -159,9 +159,9 @@ func isPassphraseName(name []byte) bool {
 // a different name.
 const minPhrase, minQuotedPhrase = 3, 4
 
-// phrase matches a passphrase from p to the end of the line or to a quote: minWords to eight words with lower-case
-// letters and digits, without words that are common in sentences.
-func (m *matcher) phrase(p, minWords int) hit {
+// passphraseValue matches a passphrase from p to the end of the line or to a quote: minWords to eight words with
+// lower-case letters and digits, without words that are common in sentences.
+func (m *matcher) passphraseValue(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.text[p:min(len(m.text), p+maxLen)]
 	if end := bytes.IndexAny(area, "\r\n\"'`\x10\x11\x12\x13"); end >= 0 {

@@ -2,9 +2,9 @@ package redact
 
 import "strings"
 
-// digits matches a value that starts with digits at i: an IP address, a social security or national identity number, a
-// payment card or a phone number.
-func (m *matcher) digits(i int) hit {
+// digitValue matches a value that starts with digits at i: an IP address, a social security or national identity
+// number, a payment card or a phone number.
+func (m *matcher) digitValue(i int) hit {
 	s := m.text
 	end := classRunEnd(s, i, digitByte)
 	runLength := end - i

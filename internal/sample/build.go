@@ -34,7 +34,7 @@ func Build(s Session) []Sample {
 	}
 	var out []Sample
 	from := 0
-	if len(h.steps) > 0 {
+	if len(h.calls) > 0 {
 		out = append(out, h.intentSample())
 		from = 1
 	}
@@ -60,7 +60,7 @@ func (h *history) intentSample() Sample {
 	s.Input["dialog_turns_count"] = len(h.userTurns)
 	s.Output["final_intent_summary"] = cmp.Or(lastAnswer(h.exchanges), describeLastCalls(h.exchanges))
 	s.Output["resolution_quality_label"] = resolutionLabel(f.QualityLabel)
-	s.Output["tool_calls"] = len(h.steps)
+	s.Output["tool_calls"] = len(h.calls)
 	s.Output["failed_calls"] = h.countFailures()
 	return s
 }
@@ -70,7 +70,7 @@ func (h *history) intentSample() Sample {
 // might have been deleted (learning.hot) after their samples were exported.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
-	if len(h.steps) > 0 && h.steps[0].Turn < h.secondUserTurnStart() {
+	if len(h.calls) > 0 && h.calls[0].Turn < h.secondUserTurnStart() {
 		return part - 1
 	}
 	return part
@@ -96,7 +96,7 @@ func (h *history) secondUserTurnStart() int {
 
 func (h *history) dialogSample(n int, p *userTurn, last bool) Sample {
 	from, to := p.turns()
-	f, label := h.ratingFor(from, to, last && len(h.steps) == 0)
+	f, label := h.ratingFor(from, to, last && len(h.calls) == 0)
 	s := h.baseSample(DialogResponse, n, p.exchanges, f, label)
 	s.Input["user_text"] = cmp.Or(truncate(p.userText, textBytes), noUserText)
 	s.Input["turn"] = from
@@ -176,7 +176,7 @@ func describeLastCalls(exchanges []*Exchange) string {
 }
 
 func (h *history) countFailures() (n int) {
-	for _, s := range h.steps {
+	for _, s := range h.calls {
 		if s.failed {
 			n++
 		}

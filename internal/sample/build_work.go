@@ -24,7 +24,7 @@ const maxOpenFailures = 64
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
-	for _, s := range h.steps {
+	for _, s := range h.calls {
 		if !s.Answered {
 			continue
 		}
@@ -134,7 +134,7 @@ func withoutKeys(text string) string {
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.exchanges)
-	if len(h.steps) >= minCostlyCalls {
+	if len(h.calls) >= minCostlyCalls {
 		reasons = append(reasons, "many_calls")
 	}
 	if n := used["input"].(int) - used["cached"].(int) + used["output"].(int); n >= minCostlyTokens {
@@ -164,7 +164,7 @@ func (h *history) planSample(reasons []string) Sample {
 	s := h.baseSample(PlanOptimization, 0, h.exchanges, f, label)
 	s.Input["raw_request_summary"] = cmp.Or(truncate(h.userTurns[0].userText, summaryBytes), noUserText)
 	s.Input["reasons"] = reasons
-	s.Input["tool_calls"] = len(h.steps)
+	s.Input["tool_calls"] = len(h.calls)
 	s.Input["failed_calls"] = h.countFailures()
 	s.Input["loops"] = h.loops
 	s.Input["model_ms"] = int(h.modelMS())
@@ -181,7 +181,7 @@ func (h *history) repeatedCalls() []map[string]any {
 	}
 	var all []*entry
 	byCall := map[[2]string]*entry{}
-	for _, s := range h.steps {
+	for _, s := range h.calls {
 		key := [2]string{s.Call.Name, s.Call.Args}
 		if e := byCall[key]; e != nil {
 			e.count++

@@ -84,8 +84,8 @@ func (e *Exporter) WritePreferences(s *Session) error {
 // pick.
 type TrialOutcome struct {
 	Name   string  `json:"name"`
-	X      float64 `json:"x"`      // 0 or 1, failed calls, turns, tokens or seconds
-	Y      float64 `json:"y"`      // on the experiment's scale, 0..1
+	Raw    float64 `json:"x"`      // 0 or 1, failed calls, turns, tokens or seconds
+	Scaled float64 `json:"y"`      // on the experiment's scale, 0..1
 	Center float64 `json:"center"` // subtracted from the value in reports
 	Width  float64 `json:"width"`  // distance from the centre at which a bet (the assumed effect in an e-value) is capped; 0 means no bet
 }

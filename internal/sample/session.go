@@ -49,7 +49,7 @@ type history struct {
 	userTurns  []userTurn
 	events     []Event
 	newestCall map[string]int // index in events by call id
-	steps      []*Event       // calls among events
+	calls      []*Event       // calls among events
 	loops      int            // loop warnings
 }
 
@@ -70,7 +70,7 @@ func (s *Session) history() *history {
 	}
 	for i := range h.events {
 		if h.events[i].Role == EventCall {
-			h.steps = append(h.steps, &h.events[i])
+			h.calls = append(h.calls, &h.events[i])
 		}
 	}
 	return h

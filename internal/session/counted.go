@@ -49,7 +49,7 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 		return t.ReplicaCounts
 	}
 	past := t.Totals
-	past.At = 0
+	past.NewestMillis = 0
 	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
 }
 
@@ -80,7 +80,7 @@ func (t *Thread) mergeCounts(other *Thread) {
 		}
 		all[replica] = merged
 	}
-	sum := ReplicaCounts{Totals: trial.Totals{At: max(t.Totals.At, other.Totals.At)}}
+	sum := ReplicaCounts{Totals: trial.Totals{NewestMillis: max(t.Totals.NewestMillis, other.Totals.NewestMillis)}}
 	for _, part := range all {
 		sum.add(part)
 	}

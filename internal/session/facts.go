@@ -20,8 +20,8 @@ const (
 	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// mixedPaths is Facts.Paths if the opt-out patterns changed during the session. No PathHash has this value.
-const mixedPaths = "mixed"
+// changedPatterns is Facts.Paths if the opt-out patterns changed during the session. No PathHash has this value.
+const changedPatterns = "mixed"
 
 // Facts summarise a session's stored exchanges, so that a list of sessions can be shown without reading exchanges. The
 // recorder sets the facts from redacted exchanges that did not opt out. Rows from older releases have no facts.
@@ -29,7 +29,7 @@ type Facts struct {
 	Turns      int       `json:"turns,omitempty"`  // number of described turns; if less than Thread.Turns, some turns are unknown
 	Newest     int       `json:"newest,omitempty"` // newest described turn
 	Task       string    `json:"task,omitempty"`   // user's first words
-	Paths      string    `json:"paths,omitempty"`  // sample.OptOut.PathHash at the described turns, or mixedPaths
+	Paths      string    `json:"paths,omitempty"`  // sample.OptOut.PathHash at the described turns, or changedPatterns
 	Tools      []string  `json:"tools,omitempty"`  // names of called tools
 	ErrorKinds []string  `json:"kinds,omitempty"`  // error kinds of failed tool results; upstream-STATUS, such as upstream-429, for a failed reply
 	Tags       []string  `json:"tags,omitempty"`   // tags from the client
@@ -61,7 +61,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 	case f.Turns == 0:
 		f.Paths = x.Facts.Paths
 	case f.Paths != x.Facts.Paths:
-		f.Paths = mixedPaths
+		f.Paths = changedPatterns
 	}
 	isNewTurn := x.Turn > f.Newest
 	if isNewTurn {

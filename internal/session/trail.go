@@ -68,7 +68,7 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-const longAnswer = 64 // bytes in a text or in a call's arguments that identify a conversation
+const minAnswerKeyBytes = 64 // bytes in a text or in a call's arguments that identify a conversation
 
 // newestAnswerKeys returns keys for the newest answer. They do not depend on the first message, which a program may
 // rewrite every turn.
@@ -91,11 +91,11 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 // answerKeys returns keys for an answer's text, or for the calls' arguments, unless they are short.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
-	if len(calls) == 0 && len(text) >= longAnswer {
+	if len(calls) == 0 && len(text) >= minAnswerKeyBytes {
 		keys = append(keys, echoKey(sc, "a:"+wire.TextEchoHash(text), 0))
 	}
 	for n := range calls[:min(len(calls), 4)] {
-		if len(calls[n].Args) >= longAnswer {
+		if len(calls[n].Args) >= minAnswerKeyBytes {
 			keys = append(keys, echoKey(sc, "a:"+wire.CallEchoHash(&calls[n]), 0))
 		}
 	}

@@ -71,7 +71,7 @@ func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: se
 
 // RecordActivity records that the session or a member had a request or reply at now.
 func (r *Record) RecordActivity(now time.Time) {
-	r.Thread.Totals.At, r.State.Dirty = max(r.Thread.Totals.At, now.UnixMilli()), true
+	r.Thread.Totals.NewestMillis, r.State.Dirty = max(r.Thread.Totals.NewestMillis, now.UnixMilli()), true
 }
 
 // MemberKey returns the echo key for the member with this number.

@@ -32,7 +32,7 @@ func fullRecord() *Record {
 		State:   State{PassThrough: true, Closed: true, Ambiguous: true, StartedOffline: true},
 		Assignment: trial.Assignment{
 			Category: "fix", Base: 0.5, Decided: true, ControlP: 0.2, Matched: []trial.Match{{Arm: "a", MatchEffect: 0.1}},
-			Picks: []trial.Pick{{Slug: "a", Arm: "a", Eps: 0.25, Injected: true}}, At: 31, Day: 32, Excluded: true,
+			Picks: []trial.Pick{{Slug: "a", Arm: "a", Eps: 0.25, Injected: true}}, StartUnix: 31, Day: 32, Excluded: true,
 		},
 	}
 }

@@ -4,11 +4,11 @@ func (r *ReplyReader) readChat(b []byte) {
 	var id, model, choices, usage, groq, fault span
 	findMembers(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
 		field{"usage", &usage}, field{"x_groq", &groq}, field{"error", &fault})
-	if r.rep.ID == "" {
-		r.rep.ID = shortText(b, id)
+	if r.reply.ID == "" {
+		r.reply.ID = shortText(b, id)
 	}
-	if r.rep.Model == "" {
-		r.rep.Model = shortText(b, model)
+	if r.reply.Model == "" {
+		r.reply.Model = shortText(b, model)
 	}
 	for c := range elements(b, choices) {
 		r.readChoice(b, c)
@@ -29,13 +29,13 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	if whole {
 		delta = message
 	}
-	r.rep.Choices = max(r.rep.Choices, index+1)
+	r.reply.Choices = max(r.reply.Choices, index+1)
 	if index != 0 {
 		r.readOtherChoice(b, index, delta)
 		return
 	}
 	if f := shortText(b, finish); f != "" {
-		r.rep.Finish, r.rep.Complete = f, true
+		r.reply.Finish, r.reply.Complete = f, true
 	}
 	r.tokens.read(b, usage) // Moonshot
 	r.readDelta(b, delta, whole)
@@ -57,8 +57,8 @@ func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 		r.addText(r.itemAt(textItemIndex-index), b, content)
 	}
 	for c := range elements(b, calls) {
-		if len(r.rep.otherKeys) < maxOtherKeys {
-			r.rep.otherKeys = appendKey(r.rep.otherKeys, "c:", shortText(b, member(b, c, "id")))
+		if len(r.reply.otherKeys) < maxOtherKeys {
+			r.reply.otherKeys = appendKey(r.reply.otherKeys, "c:", shortText(b, member(b, c, "id")))
 		}
 	}
 }

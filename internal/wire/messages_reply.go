@@ -23,7 +23,7 @@ func (r *ReplyReader) readMessages(name, b []byte) {
 		r.tokens.read(b, usage)
 		r.readStopReason(b, member(b, delta, "stop_reason"))
 	case "message_stop":
-		r.ended, r.rep.Complete = true, true
+		r.ended, r.reply.Complete = true, true
 	default:
 		r.recordError(b, fault)
 	}
@@ -31,7 +31,7 @@ func (r *ReplyReader) readMessages(name, b []byte) {
 
 func (r *ReplyReader) readStopReason(b []byte, reason span) {
 	if s := shortText(b, reason); s != "" {
-		r.rep.Finish, r.rep.Complete = s, true
+		r.reply.Finish, r.reply.Complete = s, true
 	}
 }
 

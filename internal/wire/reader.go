@@ -20,7 +20,7 @@ type ReplyReader struct {
 	sse           sseReader
 	json          jsonBody
 	ended         bool
-	rep           Reply
+	reply         Reply
 	tokens        tokens
 	items         replyItems
 	template      eventTemplate
@@ -111,7 +111,7 @@ func (r *ReplyReader) read(rest []byte) {
 		r.sse.write(rest)
 	} else {
 		r.json.write(rest, r.contentLength)
-		r.rep.Cut = r.rep.Cut || r.json.tooLong
+		r.reply.Cut = r.reply.Cut || r.json.tooLong
 	}
 }
 
@@ -159,7 +159,7 @@ func (r *ReplyReader) MemoryBytes() int {
 }
 
 // Dropped reports whether text was discarded because of Drop or a limit of 0.
-func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
+func (r *ReplyReader) Dropped() bool { return r.reply.Cut && r.limit == 0 }
 
 // Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage; from a long
 // JSON body only the usage, and from a compressed reply nothing.
@@ -168,7 +168,7 @@ func (r *ReplyReader) Drop() {
 		r.unpack.Close()
 		r.unread = label.UnreadBusy
 	}
-	r.rep.Cut, r.limit = true, 0
+	r.reply.Cut, r.limit = true, 0
 	r.json.shrink(droppedBody)
 	r.sse.drop(eventOverhead)
 	for _, s := range r.items.list {
@@ -193,7 +193,7 @@ func (r *ReplyReader) Reply() *Reply {
 		r.finishJSON()
 	case modeUnknown:
 	}
-	rep := &r.rep
+	rep := &r.reply
 	rep.Usage = r.tokens.usage(r.dialect)
 	for _, s := range r.items.list {
 		if s.itemID != "" {
@@ -233,12 +233,12 @@ func (r *ReplyReader) Reply() *Reply {
 
 func (r *ReplyReader) finishJSON() {
 	if r.json.tooLong {
-		r.rep.Complete = r.json.last == '}'
+		r.reply.Complete = r.json.last == '}'
 		r.tokens.readLast(r.json.end)
 		return
 	}
 	if b := bytes.TrimSpace(r.json.bytes); len(b) > 0 && b[0] == '{' && valid(b) {
-		r.rep.Complete = true
+		r.reply.Complete = true
 		r.readObject(nil, b)
 	}
 	r.json.bytes = nil
@@ -249,14 +249,14 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 		return
 	}
 	if tooLong {
-		r.rep.Cut = true
+		r.reply.Cut = true
 		r.tokens.readLast(data)
 		r.readLostEvent(name)
 		return
 	}
 	data = bytes.TrimSpace(data)
 	if string(data) == "[DONE]" {
-		r.ended, r.rep.Complete = true, true
+		r.ended, r.reply.Complete = true, true
 		return
 	}
 	if r.readByTemplate(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
@@ -269,7 +269,7 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 
 func (r *ReplyReader) readLostEvent(name []byte) { // an event that was too long to keep
 	if status := finalStatus(name); status == "completed" || status == "incomplete" {
-		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
+		r.reply.Finish, r.reply.Complete, r.ended = status, true, true
 	}
 }
 
@@ -287,10 +287,10 @@ func (r *ReplyReader) readObject(name, b []byte) {
 
 func (r *ReplyReader) setIDAndModel(b []byte, id, model span) {
 	if !id.empty() {
-		r.rep.ID = shortText(b, id)
+		r.reply.ID = shortText(b, id)
 	}
 	if !model.empty() {
-		r.rep.Model = shortText(b, model)
+		r.reply.Model = shortText(b, model)
 	}
 }
 
@@ -300,12 +300,12 @@ func (r *ReplyReader) recordError(b []byte, v span) {
 	case 0, 'n':
 		return
 	case '"':
-		r.rep.Error = shortText(b, v)
+		r.reply.Error = shortText(b, v)
 	default:
-		r.rep.Error = shortText(b, member(b, v, "message"))
+		r.reply.Error = shortText(b, member(b, v, "message"))
 	}
-	if r.rep.Error == "" {
-		r.rep.Error = "unknown error"
+	if r.reply.Error == "" {
+		r.reply.Error = "unknown error"
 	}
 }
 

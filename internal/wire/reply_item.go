@@ -88,7 +88,7 @@ func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {
 		r.keptBytes += itemCost
-	} else if r.rep.Cut = true; len(r.items.list) >= maxItemsAtLimit {
+	} else if r.reply.Cut = true; len(r.items.list) >= maxItemsAtLimit {
 		return s
 	}
 	if r.items.byIndex == nil {
@@ -127,7 +127,7 @@ func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 // some servers split a character.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	if r.keptBytes >= r.limit {
-		r.rep.Cut = r.rep.Cut || len(raw) > 0
+		r.reply.Cut = r.reply.Cut || len(raw) > 0
 		s.surrogate = nil
 		return
 	}
@@ -167,7 +167,7 @@ func (r *ReplyReader) setText(s *replyItem, t string) {
 
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	if room := r.limit - r.keptBytes; len(text)-before > room {
-		r.rep.Cut = true
+		r.reply.Cut = true
 		n := before + max(room, 0)
 		for n > before && n > before+max(room, 0)-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 			n--

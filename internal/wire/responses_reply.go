@@ -16,7 +16,7 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 		r.recordError(b, fault)
 		switch {
 		case r.mode != modeJSON:
-		case r.rep.Error == "":
+		case r.reply.Error == "":
 			r.readWholeResponse(b, span{0, len(b)}, "completed")
 		default:
 			r.readWholeResponse(b, span{0, len(b)}, "failed")
@@ -84,10 +84,10 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 		status = s
 	}
 	r.recordError(b, fault)
-	if status == "failed" && r.rep.Error == "" {
-		r.rep.Error = "response failed"
+	if status == "failed" && r.reply.Error == "" {
+		r.reply.Error = "response failed"
 	}
-	r.rep.Finish, r.rep.Complete, r.ended = status, true, true
+	r.reply.Finish, r.reply.Complete, r.ended = status, true, true
 	if firstByteAt(b, output) == '[' && !r.allDone() {
 		r.dropItems()
 		i := 0

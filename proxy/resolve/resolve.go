@@ -71,12 +71,12 @@ type Store interface {
 
 // Query is a request with a session to be found.
 type Query struct {
-	Scope         session.Scope // without the run, which Claim names
-	Claim         session.Claim
-	Request       *wire.Request
-	Learn         bool // the turn is stored, unless it opts out by a path
-	SaltUncertain bool // the salt for the random choices may differ from Redis
-	KnownOnly     bool // Resolve begins no session
+	Scope             session.Scope // without the run, which Claim names
+	Claim             session.Claim
+	Request           *wire.Request
+	Learn             bool // the turn is stored, unless it opts out by a path
+	SaltUncertain     bool // the salt for the random choices may differ from Redis
+	OnlyKnownSessions bool // Resolve begins no session
 }
 
 // scope returns the scope for names and echoes.
@@ -162,7 +162,7 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	}
 	res.Waited = r.now().Sub(s.startedAt)
 	switch {
-	case res.Session == nil && q.KnownOnly:
+	case res.Session == nil && q.OnlyKnownSessions:
 		s.passWithoutSession()
 		res.Excluded = nil
 	case res.Session != nil && !s.joinUnit() || res.Session == nil && !s.beginSession():

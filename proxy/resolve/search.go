@@ -13,32 +13,32 @@ import (
 
 // search is the state during one Resolve call.
 type search struct {
-	resolver    *Resolver
-	ctx         context.Context
-	query       *Query
-	result      *Result
-	startedAt   time.Time
-	parent      *store.Session // pinned; the session named by a sub-agent's request
-	askedEchoes bool           // this replica did not know the request's echo keys (see Index), so the backend was asked
-	uncertain   bool           // Store.Acquire found nothing, but the session may exist
-	fullReason  label.Reason   // see Store.FullReason
-	incomplete  bool           // Store.FindByEchoes may have missed the session with the request's items
+	resolver         *Resolver
+	ctx              context.Context
+	query            *Query
+	result           *Result
+	startedAt        time.Time
+	parent           *store.Session // pinned; the session named by a sub-agent's request
+	askedEchoes      bool           // this replica did not know the request's echo keys (see Index), so the backend was asked
+	sessionUncertain bool           // Store.Acquire found nothing, but the session may exist
+	fullReason       label.Reason   // see Store.FullReason
+	echoesUncertain  bool           // Store.FindByEchoes may have missed the session with the request's items
 }
 
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
 	found, uncertain := s.resolver.store.FindByEchoes(s.ctx, s.query.Scope.Tenant, keys)
-	s.incomplete = uncertain
+	s.echoesUncertain = uncertain
 	return found
 }
 
 // pinFound pins the session found by the threader. s.result.Session stays nil if the session is not known.
 func (s *search) pinFound() {
-	s.uncertain = false
+	s.sessionUncertain = false
 	if s.result.Session = s.resolver.store.AcquireInMemory(s.result.Thread.ID); s.result.Session != nil {
 		s.refreshIfMoved()
 	} else if !s.result.Thread.New {
-		s.result.Session, s.uncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, s.result.Thread.ID)
+		s.result.Session, s.sessionUncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, s.result.Thread.ID)
 		s.result.MayHaveMoved = s.result.Session != nil
 	}
 }
@@ -78,12 +78,12 @@ func (s *search) findLost() bool {
 	}
 	thread, ok := s.resolver.threads.FindLostSession(s.result.Thread, s.query.Claim, s.startedAt, s.lookUp)
 	if !ok {
-		return s.incomplete // no answer from the backend yet
+		return s.echoesUncertain // no answer from the backend yet
 	}
 	s.resolver.store.Release(provisional, store.Unchanged)
 	s.result.Thread = thread
 	if s.result.Session = s.resolver.store.AcquireInMemory(thread.ID); s.result.Session == nil {
-		s.result.Session, s.uncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, thread.ID)
+		s.result.Session, s.sessionUncertain = s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, thread.ID)
 	}
 	if ses := s.result.Session; ses != nil {
 		s.result.MayHaveMoved = true
@@ -161,7 +161,7 @@ func (s *search) beginSession() bool {
 		s.fullReason = why
 		return false
 	}
-	uncertain := s.uncertain || s.incomplete && res.Thread.New
+	uncertain := s.sessionUncertain || s.echoesUncertain && res.Thread.New
 	if why := s.exclusion(uncertain); why != "" {
 		s.exclude(rec, why)
 	}
@@ -183,7 +183,7 @@ func (s *search) beginSession() bool {
 }
 
 // passWithoutSession lets the request pass without a session, because memory is full, or because the request must not
-// begin a session (KnownOnly).
+// begin a session (OnlyKnownSessions).
 func (s *search) passWithoutSession() {
 	res := s.result
 	if res.Session != nil {
@@ -202,7 +202,7 @@ func (s *search) passWithoutSession() {
 // from a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.result, s.result.Thread.Method
-	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
+	if !s.sessionUncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
 		res.AboutSession, res.QuotesSession = s.resolver.quotes.QuotedSession(s.query.Scope, s.query.Request, s.startedAt)
 	}
 	if reason, side := s.resolver.SideReason(rec, s.query); side {

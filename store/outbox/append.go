@@ -116,7 +116,7 @@ func (o *Outbox) applyFlush(f *Flush) error {
 			return err
 		}
 	}
-	if a := f.Carried; a != nil {
+	if a := f.EarlierAccount; a != nil {
 		n.Admitted += a.Admitted
 		n.Incomplete += a.Incomplete
 		n.Stored += a.Admitted - a.Incomplete

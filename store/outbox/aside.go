@@ -132,7 +132,7 @@ func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	return lost, err
 }
 
-type fileContents struct {
+type rowCounts struct {
 	spooledExchanges int64 // exchanges missing from the store
 	lastSequence     int64
 	openTurns        int64
@@ -140,7 +140,7 @@ type fileContents struct {
 }
 
 // readContents counts the file's rows. delivered is the sequence number of the last row in the store.
-func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
+func (o *Outbox) readContents(delivered int64) (found rowCounts, err error) {
 	for _, q := range []struct {
 		dest  *int64
 		query string
@@ -159,7 +159,7 @@ func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 }
 
 // matches reports whether c agrees with the file, and the other counts add up to c.Admitted.
-func (f *fileContents) matches(c *counts) bool {
+func (f *rowCounts) matches(c *counts) bool {
 	sum := c.Stored + c.Spooled + c.Incomplete + f.openTurns
 	for _, dropped := range c.dropped {
 		sum += dropped

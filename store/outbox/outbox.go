@@ -70,9 +70,10 @@ type Flush struct {
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// Carried, if set, is an earlier file's account (the exchange counts), added to this file's account. Exchanges in
-	// it that are neither incomplete nor dropped count as stored. Such a flush is allowed to exceed the quota.
-	Carried *Account
+	// EarlierAccount, if set, is an earlier file's account (the exchange counts), added to this file's account.
+	// Exchanges in it that are neither incomplete nor dropped count as stored. Such a flush is allowed to exceed the
+	// quota.
+	EarlierAccount *Account
 }
 
 // IsEmpty reports whether the flush has no row, stub, ended turn or dropped exchange.

@@ -7,9 +7,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare reserves 1/reservedShare of the quota for tenants with few bytes. Once less than this share is free, a
-// tenant's rows must not exceed half the free bytes, so the largest tenant loses exchanges first.
-const reservedShare = 8
+// reserveDivisor reserves 1/reserveDivisor of the quota for tenants with few bytes. Once less than this share is free,
+// a tenant's rows must not exceed half the free bytes, so the largest tenant loses exchanges first.
+const reserveDivisor = 8
 
 type tenantUsage struct {
 	maxBytes    int64 // largest total row size per tenant; 0 means no limit
@@ -105,7 +105,7 @@ func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 		switch {
 		case o.usage.maxBytes > 0 && after[tenant] > o.usage.maxBytes:
 			r.OverTenantQuota[tenant] = true
-		case o.usage.multiTenant && free < o.quota/reservedShare && after[tenant] > free/2:
+		case o.usage.multiTenant && free < o.quota/reserveDivisor && after[tenant] > free/2:
 			r.OverQuota[tenant] = true
 		}
 	}

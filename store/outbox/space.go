@@ -131,7 +131,7 @@ func (o *Outbox) checkQuota(f *Flush) error {
 	if exchanges {
 		quota = o.quota
 	}
-	if used > quota && len(f.Rows) > 0 && f.Carried == nil {
+	if used > quota && len(f.Rows) > 0 && f.EarlierAccount == nil {
 		return ErrQuota
 	}
 	return nil

@@ -73,17 +73,17 @@ type migrator struct {
 
 // Layout describes a store's keys.
 type Layout struct {
-	Old          bool     // one shard for each tenant
-	Moving       bool     // a migration has begun and not ended
-	StrayTenants []string // tenants written by an earlier release after the migration
+	OneShardPerTenant bool     // one shard for each tenant
+	Moving            bool     // a migration has begun and not ended
+	StrayTenants      []string // tenants written by an earlier release after the migration
 }
 
 // Layout returns a store's layout.
 func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	err = s.do(ctx, "layout", func(c client) error {
-		l = Layout{Old: s.shards.Load() == 1}
+		l = Layout{OneShardPerTenant: s.shards.Load() == 1}
 		n, err := c.Exists(ctx, s.commonKey("moving")).Result()
-		if l.Moving = n > 0; l.Old || l.Moving || err != nil {
+		if l.Moving = n > 0; l.OneShardPerTenant || l.Moving || err != nil {
 			return err
 		}
 		names, err := s.readTenants(ctx, c)

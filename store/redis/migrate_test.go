@@ -262,7 +262,7 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	if err := old.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
-	checkLayout(old, redis.Layout{Old: true})
+	checkLayout(old, redis.Layout{OneShardPerTenant: true})
 	if _, err := old.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil {
 		t.Fatal(err)
 	}

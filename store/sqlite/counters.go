@@ -45,7 +45,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 				sum.add(tenant, step.Deltas)
 			}
 		}
-		sum.store(t)
+		sum.writeAll(t)
 	})
 	if err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func addCell(cells []cell, c cell) []cell {
 	return slices.Insert(cells, i, c)
 }
 
-// store adds the sums to the table in key order, the order in the B-tree.
-func (s *sums) store(t *tx) {
+// writeAll adds the sums to the table in key order, the order in the B-tree.
+func (s *sums) writeAll(t *tx) {
 	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b counterRowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
 	})

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	stateWithoutRow int64 = 0 // an exchange, an echo or feedback has arrived before the session's data
-	stateOpen       int64 = 1
-	stateClosed     int64 = 2
-	stateAside      int64 = 3 // open, and set aside after a panic; not due
+	stateWithoutData int64 = 0 // an exchange, an echo or feedback has arrived before the session's data
+	stateOpen        int64 = 1
+	stateClosed      int64 = 2
+	stateAside       int64 = 3 // open, and set aside after a panic; not due
 )
 
 type sessionKey struct {
@@ -80,7 +80,7 @@ func (t *tx) findOrAdd(k sessionKey, started time.Time) *txSession {
 	}
 	n := &txSession{}
 	if !t.db.queryRow("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
-		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, started, stateWithoutRow, k.id)
+		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, started, stateWithoutData, k.id)
 	}
 	t.sessions[k] = n
 	return n

@@ -104,7 +104,7 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 // settled session becomes unsettled.
 func (t *tx) markForSettlement(ses *txSession) {
 	switch ses.state {
-	case stateWithoutRow:
+	case stateWithoutData:
 		ses.state = stateOpen
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, ses.sid)
 	case stateClosed:

@@ -44,7 +44,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: 7, Incomplete: 2}})
+	_, err = box.Append(&outbox.Flush{EarlierAccount: &outbox.Account{Admitted: 7, Incomplete: 2}})
 	if err := errors.Join(err, box.Close()); err != nil {
 		t.Fatal(err)
 	}

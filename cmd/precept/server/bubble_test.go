@@ -72,7 +72,7 @@ type bubbleServer struct {
 func startBubbleServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *bubbleServer {
 	t.Helper()
 	network := memoryNetwork{}
-	change = append(change, func(o *server.Options) { o.Listen, o.PollOnly = network.listen, true })
+	change = append(change, func(o *server.Options) { o.Listen, o.DisableFileEvents = network.listen, true })
 	return &bubbleServer{startServer(t, source, change...), network}
 }
 

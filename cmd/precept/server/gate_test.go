@@ -130,7 +130,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWi
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
 	settlements := make([]session.Settlement, 400)
 	for i := range settlements {
-		a := trial.Assignment{At: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
+		a := trial.Assignment{StartUnix: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
 			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: trial.PlannedName(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
 		successes, reward := successesWithout, 0.0

@@ -58,8 +58,8 @@ type Options struct {
 	Notify func(ctx context.Context, state string) error
 	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
-	// PollOnly disables the kernel's file events, because a testing/synctest bubble cannot wait for them.
-	PollOnly bool
+	// DisableFileEvents disables the kernel's file events, because a testing/synctest bubble cannot wait for them.
+	DisableFileEvents bool
 	// Embedded is set for a server inside another program. It handles no signals and writes no run.json.
 	Embedded bool
 	// Addresses, if set, receives a RunFile as one JSON line when both listeners accept connections.

@@ -85,7 +85,7 @@ func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, t
 	if err != nil {
 		return err
 	}
-	r.Annotate(opinions)
+	r.AddOpinions(opinions)
 	return nil
 }
 

@@ -149,7 +149,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	s.addWorker("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowInterval) })
 
 	// While the lessons cannot be read, precept forwards requests unchanged.
-	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
+	lessons := newLibrary(tools, cfg, fleetBank, !s.options.DisableFileEvents, failures)
 	s.addWorker("lesson watcher", lessons.open(ctx))
 
 	// Measure the registered sections in rules files (CLAUDE.md, AGENTS.md).
@@ -209,7 +209,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consultations: consulted, Meaning: matches,
-		Rules: sectionsWorker.registry.Load, Pending: sharedBackend[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
+		Rules: sectionsWorker.registry.Load, Answers: sharedBackend[proxy.AnswerStore](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
 		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unconfirmed: !keys.isConfirmed},
 	})
 	if err != nil {

@@ -269,7 +269,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
 		log.Warn("the store's migration to shards has not ended; if no precept migrate runs, run precept migrate again")
-	case l.Old:
+	case l.OneShardPerTenant:
 		log.Warn("the store still has the layout without shards; once all replicas run this release, run precept migrate")
 	case len(l.StrayTenants) > 0:
 		log.Warn("a release without shards has written sessions beside the shards, and this release does not read these sessions; "+

@@ -124,7 +124,7 @@ func trialOutcomes(measurement *trial.Measurement) (out []sample.TrialOutcome) {
 			if o == trial.Seconds {
 				x /= 1000
 			}
-			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: measurement.Centres[o], Width: measurement.Width[o]})
+			out = append(out, sample.TrialOutcome{Name: o.String(), Raw: x, Scaled: y, Center: measurement.Centres[o], Width: measurement.Width[o]})
 		}
 	}
 	return out
