@@ -96,8 +96,8 @@ func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, 
 	return found, ok
 }
 
-// isOwnHost reports whether a Host header names this server. isOwnHost ignores the port: containers map ports, and a
-// DNS-rebinding attacker controls only the name.
+// isOwnHost reports whether a Host header names this server. isOwnHost ignores the port, because containers map ports,
+// and a DNS-rebinding attacker controls only the name.
 func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {

@@ -65,7 +65,7 @@ func (s *Server) apiSamples(c echo.Context) error {
 func (s *Server) apiHealth(c echo.Context) error { return sendJSON(c, s.health(c), nil) }
 
 // apiExport streams the selected samples or, with format=experiment, the random assignments. If the store fails after
-// the first byte, the connection is aborted, so the client does not take the file for a complete one.
+// the first byte, the connection is aborted, so that the client notices that the file is incomplete.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())

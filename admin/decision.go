@@ -95,8 +95,9 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautionNote returns a warning that precept presents the lesson as a caution because sessions with the lesson had
-// lower rewards, or nil. The warning shows the numbers for the original advice, which is measured separately.
+// cautionNote returns a warning if precept presents the lesson as a caution (an approach to avoid), because sessions
+// with the lesson had lower rewards. The warning shows the numbers for the original advice, which is measured
+// separately.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil

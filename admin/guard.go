@@ -95,7 +95,7 @@ func bearerToken(header string) (string, bool) {
 }
 
 // browserSession returns the session for the request's cookie and the token's holder. The last result is false without
-// a valid login, and if the token has been removed.
+// a valid login, or if the token has been removed.
 func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {

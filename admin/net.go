@@ -14,7 +14,7 @@ import (
 // netResult is the lessons' net result in the last seven days: the value of prevented failures minus the cost of
 // inserted tokens.
 type netResult struct {
-	sessions int64   // treated and rewarded; a run counts once
+	sessions int64   // rewarded sessions that were allowed to get lessons (treated); a run counts once
 	effect   *effect // effect of all lessons together; nil: too little data, or an invalid report
 	invalid  bool    // the report found a fault in the assignment or the rewards
 	tokens   int64   // estimated tokens inserted in these sessions

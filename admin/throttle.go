@@ -15,7 +15,7 @@ const (
 )
 
 // throttle counts wrong tokens and limits log lines about them. After many wrong tokens, further ones get status 429. A
-// correct token always works: token length, not the throttle, prevents guessing.
+// correct token always works, because token length, not the throttle, prevents guessing.
 type throttle struct {
 	now func() time.Time
 

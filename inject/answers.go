@@ -51,8 +51,8 @@ func (w *work) answerText() string {
 	return ""
 }
 
-// answerSpot returns the spot before the newest user message, or else the top of the first new tool result that can
-// take a block.
+// answerSpot returns the spot before the newest user message, or else the top of the first new tool result where a
+// block can be inserted.
 func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true

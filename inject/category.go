@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// sessionCategory returns "agent|model family|length class", with the first message's length class. A baseline reward
-// is estimated for each category. All three are known before the first random decision, so no lesson can affect them.
+// sessionCategory returns "agent|model family|length class", the category for which a baseline reward is estimated. All
+// three parts are known before the first random decision, so no lesson can affect them.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
 	size := 0
 	for _, w := range req.NewUserTexts() {

@@ -33,7 +33,7 @@ type matchedLesson struct {
 }
 
 // insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
-// spot for a block is not matched, because its lessons can match in a later turn.
+// spot for a block is not matched, so that its lessons are not recorded as matched and can match in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return

@@ -32,7 +32,7 @@ func (w *work) reinsertBlocks() {
 }
 
 // Replay returns the plan for a side request that repeats a session's history. It inserts the session's blocks, so the
-// request begins with the text in the provider's cache. The request does not count as a turn. The caller holds the
+// request begins with the text that the provider has cached. The request does not count as a turn. The caller holds the
 // record's lock.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
@@ -65,7 +65,7 @@ func (w *work) needsInsertion(b *session.Block) bool {
 }
 
 // findBlock returns a block's position. If the anchor was missing in the previous turn, only the former index is
-// searched. Otherwise a sub-agent with the main agent's session name would cause a full search in every turn.
+// searched, because a sub-agent with the main agent's session name would otherwise cause a full search in every turn.
 func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -158,7 +158,7 @@ func (w *work) wordsSpotAt(item int) (spot, bool) {
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }
 
-// firstResultSpot returns the top of the first new tool result that can take a block.
+// firstResultSpot returns the top of the first new tool result where a block can be inserted.
 func (w *work) firstResultSpot(item int) (spot, bool) {
 	for _, r := range w.input.Request.Item(item).Results {
 		if at, ok := w.resultSpot(item, r.Block, r.CallID); ok {

@@ -122,7 +122,7 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 }
 
 // phraseBetween returns the words from the first to the last word in shared, at most maxPhraseWords. If only one word
-// is shared, the phrase also has the next word, or is empty without a next word.
+// is shared, the next word is added; without a next word, the result is empty.
 func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1

@@ -43,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit, and returns a result for each. After a storage error, the only error
-// returned, nothing is written.
+// ProposeAll writes several lessons in one commit, and returns a result for each. If the storage fails, ProposeAll
+// returns an error and writes nothing.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))

@@ -20,9 +20,9 @@ const (
 	slugDigits     = 8   // from the signature
 )
 
-// Lessons returns a lesson for each entry, the newest first. The file's path in the user's words, or the stable part of
-// the error in a tool error, triggers the lesson. The lessons have no approval. Entries with the same failure and rule
-// have the same slug, in every version of the file.
+// Lessons returns a lesson for each entry, the newest first. The lesson is triggered by the entry's file path in the
+// user's words, or by the stable part of the entry's error in a tool error. The lessons have no approval. Entries with
+// the same failure and rule have the same slug, in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))

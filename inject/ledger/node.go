@@ -18,8 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// readESLint reads the default and the JSON output. Messages follow the line with the file. Warnings are reported only
-// without errors, because the command then failed through --max-warnings.
+// readESLint reads the default and the JSON output. In the default output, the messages follow a line with the file
+// name. Warnings are reported only without errors, because the command then failed through --max-warnings.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""

@@ -72,7 +72,7 @@ func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn 
 }
 
 // goLineFailure reads a message from a linter, with the linter's name at the end, or from the compiler or vet. A
-// message without a column is a log line or belongs to a stack.
+// message without a column is a log line or belongs to a stack trace.
 func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lintFailure("golangci-lint", file, m[2], m[1]), true

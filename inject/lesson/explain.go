@@ -38,8 +38,8 @@ type Explanation struct {
 	Obstacles []string // reasons against a match
 }
 
-// Explain returns an explanation for every lesson with a trigger in the query, by slug. Explanation.Matches is true for
-// exactly the lessons that Match returns.
+// Explain returns an explanation for every lesson with a trigger in the query, sorted by slug. Explanation.Matches is
+// true for exactly the lessons that Match returns.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {
@@ -106,8 +106,8 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 	return true
 }
 
-// addErrorKinds adds the lesson's error kinds that occur in the query as causes. If only other tools than the lesson's
-// tools failed, an error kind is an obstacle.
+// addErrorKinds adds the lesson's error kinds that occur in the query as causes. If only tools failed that the lesson
+// does not name, the error kind is an obstacle.
 func (e *Explanation) addErrorKinds(q *Query) {
 	c := compiledLesson{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {

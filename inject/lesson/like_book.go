@@ -8,9 +8,8 @@ import (
 )
 
 // WithLikeness returns a copy of the book that also matches by likeness: a sentence or line that shares enough words
-// with a lesson matches, even without one of the lesson's phrases. Each lesson gets a threshold that at most the share
-// rate of the captured sentences and lines reaches. With too few captured sessions, WithLikeness returns the book
-// itself.
+// with a lesson matches, even without one of the lesson's phrases. rate is the largest share of the captured sentences
+// and lines that can reach a lesson's threshold. With too few captured sessions, WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b

@@ -22,7 +22,7 @@ type likeTally struct {
 type likeScratch struct {
 	budget  int         // remaining part of maxLikeWork
 	tallies []likeTally // by part
-	counted []bool      // by term number, whether the tallies contain it
+	counted []bool      // by term number, whether the term is in the tallies
 	terms   []int32     // numbers of counted terms
 	cover   []float32   // by lesson: the largest product of a part's weight and the share of its stems in the window
 	parts   []int32     // parts with a shared stem

@@ -83,8 +83,8 @@ func (b *Book) scanAll(s *scratch, q *Query) {
 	}
 }
 
-// Match returns the exact matches by slug, then matches by likeness. Beyond maxWork, Match returns nothing and sets
-// q.LimitExceeded, because the rest of the text could contain a not_keyword. Match is safe for concurrent use.
+// Match returns the exact matches, sorted by slug, then the matches by likeness. Beyond maxWork, Match returns nothing
+// and sets q.LimitExceeded, because the rest of the text could contain a not_keyword. Match is safe for concurrent use.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.active) == 0 {
 		return nil
@@ -177,7 +177,7 @@ const (
 )
 
 // isOffered reports whether the lesson names no tools, or the request offers one of the lesson's tools, or failedTool
-// ("" for the user's words) is one. m caches the comparison with the request.
+// ("" for the user's words) is one of these tools. m caches the comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {

@@ -10,8 +10,8 @@ import (
 // maxRun bounds the word characters that a * matches, and thus the work for very long words.
 const maxRun = 256
 
-// phrase is a folded trigger phrase, split at wildcards. A wildcard matches word characters. In the AIP-11 form, a *
-// next to a letter or digit is a wildcard, but literal in "select * from". In the gptme form, every * is a wildcard.
+// phrase is a folded trigger phrase, split at wildcards. A wildcard matches word characters. In the AIP-11 form, a * is
+// a wildcard only next to a letter or digit, so not in "select * from". In the gptme form, every * is a wildcard.
 type phrase struct {
 	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
 	pieces                 [][]byte // between the wildcards

@@ -4,7 +4,7 @@
 // The contract: a request never waits for an embedding. After a full queue, a failure or an evicted match, the session
 // gets no lesson by meaning.
 //
-// The hazard: cosines from different models have different scales. A lesson's threshold is therefore the cosine that at
-// most the share match.like_rate of captured sentences reaches, plus a margin. Without enough captured sessions nothing
-// matches.
+// The hazard: cosines from different models have different scales. Each lesson therefore has a separate threshold: a
+// cosine that at most a share of match.like_rate of the captured sentences reaches, plus a margin. Without enough
+// captured sessions nothing matches.
 package meaning
