@@ -47,9 +47,8 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 }
 
 // needsInsertion reports whether this request lacks the block. A delta request contains only new items, and the
-// provider has the history with the blocks. Such a request lacks a block only if the agent sends a request again in
-// which precept had inserted the block. The provider does not keep instructions, so every request needs the blocks in
-// the instructions.
+// provider has the history with the blocks. Such a request lacks a block only if the agent repeats a request that got
+// the block. The provider does not keep instructions, so every request needs the blocks in the instructions.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true

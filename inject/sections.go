@@ -75,8 +75,8 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 // control and treatment keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
-// dropEmptyingSections drops a passage's sections from found if removing them could leave an empty part. Some APIs
-// refuse an empty part.
+// dropEmptyingSections drops a passage's sections from found if removing them could leave an empty part (see
+// rules.LeavesEmptyPart).
 func dropEmptyingSections(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {

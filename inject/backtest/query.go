@@ -9,8 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxMessageBytes limits the searched bytes in a message. A longer message is searched at both ends, half the limit
-// each, as in a live turn.
+// maxMessageBytes limits the searched bytes in a message. A longer message is searched at both ends, as in a live turn.
 const maxMessageBytes = 64 << 10
 
 // Queries returns the matcher's input for each turn, without tenant, role and skill.

@@ -165,8 +165,8 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// getOwned returns a program's lesson in the scope. For every other lesson, it returns ErrNoLesson, because a tenant
-// must learn nothing about other tenants.
+// getOwned returns a program's lesson in the scope, or else ErrNoLesson, because a tenant must learn nothing about
+// other tenants.
 func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {

@@ -203,5 +203,5 @@ func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	return raw, nil
 }
 
-// IsName reports whether name is valid for a lesson or an archived lesson.
+// IsName reports whether name is valid for a lesson, archived or not.
 func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

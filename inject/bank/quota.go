@@ -44,8 +44,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 // initialEvents is how many events recentEvents reads first.
 const initialEvents = 4000
 
-// recentEvents returns at least the events from the last hour. It reads twice as many events each time, until the
-// oldest is an hour old.
+// recentEvents returns at least the events from the last hour.
 func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	for n := initialEvents; ; n *= 2 {
 		events, err := s.bank.options.Storage.Tail(ctx, n)

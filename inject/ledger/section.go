@@ -21,7 +21,7 @@ type section struct {
 	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
-// findSection finds the entries. Headings in code fences and comments do not count.
+// findSection finds the entries. It ignores headings in code fences and comments.
 func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), lastEnd: len(text)}
 	closer := "" // closes the open fence or comment

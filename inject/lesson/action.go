@@ -134,8 +134,8 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 	})
 }
 
-// deactivate sets an inactive state, and keeps the previous state for resume and restore. A paused lesson that is
-// retired keeps both previous states: paused, and the state before the pause.
+// deactivate sets an inactive state, and keeps the previous state for resume and restore. A lesson retired while paused
+// keeps both previous states.
 func (l *Lesson) deactivate(state State) {
 	if l.State == state {
 		return
@@ -146,8 +146,7 @@ func (l *Lesson) deactivate(state State) {
 	l.FormerState, l.State = l.State, state
 }
 
-// restore undoes a retirement. Files written by earlier versions do not name the previous state; restore then pauses
-// the lesson, so that an operator decides.
+// restore undoes a retirement. Files from earlier versions lack the previous state; restore then pauses the lesson.
 func (l *Lesson) restore() {
 	switch {
 	case l.FormerState == Paused:

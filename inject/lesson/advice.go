@@ -38,8 +38,7 @@ func SanitizeLine(text string) string {
 	return ""
 }
 
-// Headline returns the title as one safe line, or a title made from the slug if nothing usable remains. In a block, the
-// headline follows "- [slug] ".
+// Headline returns the title as one safe line, or a title made from the slug if nothing usable remains.
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {

@@ -6,8 +6,7 @@ import (
 )
 
 // automaton is an Aho-Corasick automaton over bytes. States are numbered breadth first, so a state's children are
-// adjacent. The first states, where a scan spends most of the time, have a full row of transitions. All other states
-// have only labels and a failure link.
+// adjacent. The first states, where a scan spends most of the time, have a full row of transitions.
 type automaton struct {
 	states  []automatonState  // the last element only ends the previous state's children
 	rows    [][256]int32      // for the first states: next state by byte

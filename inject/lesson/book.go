@@ -144,7 +144,7 @@ func (b *Book) compile() {
 // books are only checked.
 func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds a lesson's phrases. indexByKey holds each phrase's index in b.phrases.
+// addPhrases adds a lesson's phrases to b.phrases.
 func (b *Book) addPhrases(indexByKey map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)

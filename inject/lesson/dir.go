@@ -138,8 +138,7 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but never a
-// link to a parent. walk returns an error only for an unreadable folder, or errTooManyFiles; errors in subfolders are
-// recorded as problems.
+// link to a parent. It returns an error for the folder itself or errTooManyFiles; other errors become problems.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -179,7 +178,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	return nil
 }
 
-// walkInto walks a subfolder. It records a problem if the subfolder is unreadable or too deep.
+// walkInto walks a subfolder, and records errors as problems.
 func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(parents, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):

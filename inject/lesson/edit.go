@@ -42,7 +42,8 @@ func applyField(head string, f field) (string, error) {
 	return head[:frontStart] + strings.Join(ed.lines, eol) + eol + head[frontStart+len(front):], nil
 }
 
-// editor edits a frontmatter. Line numbers count from 1, as in a node.
+// editor edits a frontmatter. Line numbers count from 1, as in a node. In the methods, stop is the first line after the
+// mapping m.
 type editor struct{ lines []string }
 
 // isLineEditable reports whether each key in a block mapping starts a separate line, so that editor can replace whole
@@ -69,8 +70,7 @@ func (ed *editor) isLineEditable(m *node) bool {
 	return true
 }
 
-// pairEnd returns the first line after pair i in m, without the blank lines and comments before the next key. stop is
-// the first line after m.
+// pairEnd returns the first line after pair i in m, without the blank lines and comments before the next key.
 func (ed *editor) pairEnd(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -97,7 +97,7 @@ func (ed *editor) replace(start, end int, lines []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, lines...)
 }
 
-// set writes v as the field at path below m. stop is the first line after m.
+// set writes v as the field at path below m.
 func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -143,8 +143,7 @@ func (ed *editor) onlyAppends(old, v *node, keyLine int) bool {
 	return first > keyLine && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove deletes the lines with the field at path below m, and mappings that become empty. stop is the first line after
-// m.
+// remove deletes the lines with the field at path below m, and mappings that become empty.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {

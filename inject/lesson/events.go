@@ -21,7 +21,8 @@ const maxIdlePolls = 30
 var errNoEvents = errors.New("the file system does not report changes")
 
 // events receives change reports from the kernel, and decides at which polls the Watcher walks the directory. Walking
-// 10,000 lessons each second would take 5 % of a core.
+// 10,000 lessons each second would take 5 % of a core. After an error from open or watchFolders, the Watcher must walk
+// at every poll.
 //
 // With the zero value, the Watcher walks at every poll.
 type events struct {
@@ -39,7 +40,7 @@ type root struct {
 	info fs.FileInfo // the directory or the link's target; nil if missing
 }
 
-// open starts the kernel events. After an error, the Watcher must walk at every poll.
+// open starts the kernel events.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -95,7 +96,7 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// watchFolders makes the kernel watch exactly the folders walked. After an error, the Watcher must walk at every poll.
+// watchFolders makes the kernel watch exactly the folders walked.
 func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil

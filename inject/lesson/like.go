@@ -261,8 +261,7 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows that are similar to a lesson, best first. Their scores are at least share times
-// the minimum score for a match.
+// similarWindows returns the windows for Book.Likeness.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

@@ -43,8 +43,8 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 // lesson.
 const maxKindShare = 0.05
 
-// matchErrorKind returns a lesson that has an error pattern with the error's kind and shares a word with the error. If
-// there are several, it returns the lesson with the most shared words.
+// matchErrorKind returns a lesson that has an error pattern with the error's kind and shares the most words with the
+// error.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.sessionsByErrorKind[k]) > maxKindShare*float64(x.traffic.sessions) {
@@ -70,9 +70,8 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns a lesson with keywords of the same request kind as the user's sentence, and with a stem
-// equal or related to a stem in the sentence. If there are several, it returns the lesson with the largest shared
-// weight.
+// matchRequestKind returns a lesson with keywords of the same request kind as the user's sentence, and with the largest
+// weight of stems equal or related to stems in the sentence.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

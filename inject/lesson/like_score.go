@@ -192,7 +192,7 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 }
 
 // suffices reports whether the shared stems are enough for a score: two stems, the main topic, or a phrase related to a
-// term in the lesson. Each case has a minimum in likeBounds.
+// term in the lesson.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
 	switch bounds := &boundsByKind[from]; {
 	case all.hasRelatedPhrase:

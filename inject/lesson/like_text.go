@@ -133,8 +133,7 @@ func nameParts(name string) iter.Seq[string] {
 	}
 }
 
-// fileName returns the file name in a path such as src/main.go, in lower case, or "". Quotes and punctuation around the
-// path are ignored.
+// fileName returns the file name in a path such as src/main.go, in lower case, or "".
 func fileName(field string) string {
 	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
 	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
@@ -182,8 +181,7 @@ func likeStem(word string) string {
 	return canonical(englishStem(w))
 }
 
-// englishStem removes endings such as -s, -ed, -ing, -er, -ly and -ment, so that a word's forms become equal. The stem
-// need not be a word.
+// englishStem removes endings such as -s, -ed, -ing, -er, -ly and -ment, so that a word's forms become equal.
 func englishStem(w string) string {
 	if len(w) < 4 || !isASCII(w) || strings.ContainsAny(w, "0123456789_") {
 		return w

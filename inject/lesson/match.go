@@ -30,7 +30,7 @@ type scratch struct {
 	touched []int32      // lessons with a trigger or not_keyword in a text
 }
 
-// touch returns the state of lesson n, and remembers n for hits and reset.
+// touch returns the state of lesson n, and adds n to touched.
 func (s *scratch) touch(n int32) *matchState {
 	m := &s.states[n]
 	if !m.isTouched {

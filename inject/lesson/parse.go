@@ -87,7 +87,7 @@ func invalidUTF8(text string) int {
 	return -1
 }
 
-// lineAt returns the line at an offset, counted from 1.
+// lineAt returns the line number at an offset, from 1.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
 // computeDerived computes the content hash, and quarantines a lesson without the approval it needs.

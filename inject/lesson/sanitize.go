@@ -8,7 +8,7 @@ import (
 )
 
 // cleanLines removes hidden characters, HTML comments and lines with block delimiters from an untrusted text, and
-// rewrites role labels and chat templates. Unchanged lines are substrings of s.
+// rewrites role labels and chat templates.
 func cleanLines(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -46,8 +46,8 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// keepVisible drops control, format, tag and private-use characters. Line separators become line feeds, other white
-// space becomes a space, and full-width characters become normal characters.
+// keepVisible drops control, format, tag and private-use characters. It replaces special white space and full-width
+// characters by normal ones.
 func keepVisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

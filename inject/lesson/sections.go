@@ -19,8 +19,7 @@ func FormatBody(title, when, advice, counterExample string) string {
 	return body
 }
 
-// section returns the text under the first wanted heading, up to the next heading at an equal or higher level. Without
-// carriage returns, the result is a substring of body.
+// section returns the text under the first wanted heading, up to the next heading at an equal or higher level.
 func section(body string, wanted func(string) bool) string {
 	level, start, end := 0, len(body), len(body)
 	for h := range headings(body) {

@@ -33,7 +33,7 @@ var delimiters = sync.OnceValue(func() []string {
 })
 
 // confusableSkeleton returns the lower-case Latin letters that a text looks like, without other characters except an
-// opening bracket and the slash after it. Compare a skeleton only with a skeleton.
+// opening bracket and the slash after it.
 func confusableSkeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {

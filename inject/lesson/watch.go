@@ -41,8 +41,8 @@ type Watcher struct {
 	events      events
 }
 
-// NewWatcher returns a watcher for a directory, even a missing one. Run calls onBook, on Run's goroutine, after the
-// book or the problems change.
+// NewWatcher returns a watcher for a directory, even a missing one. Run calls onBook after the book or the problems
+// change.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFinder) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -81,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll, and records kernel events. The result is false when ctx ends.
+// await waits for the next poll, and records kernel events. It returns false when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
