@@ -62,7 +62,7 @@ var kindNames = func() (out [kindCount]string) {
 // kindTable lists all redacted kinds. A new kind needs a constant above, a row here, and examples.
 func kindTable() [kindCount]kindRow {
 	t := [kindCount]kindRow{noKind: {name: "none"}, fragment: {
-		name: "cut", description: "a cut text's last word, if the word may begin another kind",
+		name: "cut", description: "the last word of a text that was cut, if the word may be the start of another kind",
 	}}
 	addPersonalKinds(&t)
 	addVendorKinds(&t)
@@ -82,26 +82,26 @@ func addPersonalKinds(t *[kindCount]kindRow) {
 	t[email] = kindRow{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
-	t[phone] = kindRow{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
+	t[phone] = kindRow{name: "phone", description: "a number that begins with `+`, has the North American form, or follows a word such as `phone`", personal: true, anchors: []anchor{
 		{name: "+, (", bytes: "+(", prev: isWordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
-	t[card] = kindRow{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
+	t[card] = kindRow{name: "card", description: "a number in the range and length of a payment card, with a correct check digit (Luhn)", personal: true, anchors: []anchor{run}, examples: []example{
 		{"card 4111 1111 1111 1111 exp 12/27", "card [REDACTED:card:1] exp 12/27"},
 		{"card 4111111111111112", ""}, // one wrong digit
 		{"x := -4576982950128230565", ""},
 	}}
-	t[iban] = kindRow{name: "iban", description: "a country and the length; check digits (mod 97)", personal: true, anchors: []anchor{
+	t[iban] = kindRow{name: "iban", description: "a country code with the right length and check digits (mod 97)", personal: true, anchors: []anchor{
 		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
 		{"DE88370400440532013000", ""}, // one wrong digit
 	}}
-	t[ssn] = kindRow{name: "ssn", description: "3-2-4 digits in the issued ranges; without dashes after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
+	t[ssn] = kindRow{name: "ssn", description: "3-2-4 digits in the issued ranges; without dashes only after a word such as `ssn`", personal: true, anchors: []anchor{run}, examples: []example{
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
 		{"550e8400-e29b-41d4-a716-446655440000", ""},
 	}}
-	t[ip] = kindRow{name: "ip", description: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
+	t[ip] = kindRow{name: "ip", description: "an IPv4 or IPv6 address, except loopback addresses, masks and version numbers", personal: true, anchors: []anchor{
 		{
 			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return isWordBoundary(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
@@ -157,11 +157,11 @@ func addVendorKinds(t *[kindCount]kindRow) {
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
 	}, prefixes: []prefix{{text: "sk-", bodyStart: "ant-", class: tokenByte, minBytes: 16, needsDigit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
-	t[openAIKey] = kindRow{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
+	t[openAIKey] = kindRow{name: "openai_key", description: "`sk-` and 16 bytes that include a digit", examples: []example{
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
 	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, needsDigit: true}}}
-	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; a secret access key's or session token's value", examples: []example{
+	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits that begin with `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or a session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
 	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: isWordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, findsVendorKey: true}}}
@@ -172,7 +172,7 @@ func addVendorKinds(t *[kindCount]kindRow) {
 	t[gitlabToken] = kindRow{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
 	}, prefixes: expandPrefix(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
-	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; a webhook's path", examples: []example{
+	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
 	}, anchors: []anchor{urlAnchor()}, prefixes: append(expandPrefix(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
@@ -182,14 +182,14 @@ func addVendorKinds(t *[kindCount]kindRow) {
 	}, prefixes: append(expandPrefix(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
 		prefix{text: "whsec_", class: base64Byte, minBytes: 20})}
 	t[googleKey] = kindRow{
-		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20, `AQ.` and 30", examples: []example{
+		name: "google_key", description: "`AIza` and 30 bytes; `GOCSPX-` or `ya29.` and 20 bytes; `AQ.` and 30 bytes", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
 		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}, {text: "AQ.", class: tokenByte, minBytes: 30, needsDigit: true}},
 	}
 }
 
 func addMoreVendorKinds(t *[kindCount]kindRow) {
-	t[azureKey] = kindRow{name: "azure_key", description: "a secret that contains `Q~`; 84 letters and digits that contain `JQQJ99`; an account key's or a signature's value", examples: []example{
+	t[azureKey] = kindRow{name: "azure_key", description: "a secret that contains `Q~`; 84 letters and digits that contain `JQQJ99`; the value of an account key or a signature", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
@@ -225,10 +225,10 @@ func dashesAnchor() anchor {
 }
 
 func addHeaderKinds(t *[kindCount]kindRow) {
-	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and two, three or five dotted parts", examples: []example{
+	t[jwt] = kindRow{name: "jwt", description: "two, three or five parts with dots between them; the first begins with `eyJ`", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, findsVendorKey: true}}}
-	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; PuTTY's private lines", examples: []example{
+	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, or its base64 form; the private lines of a PuTTY key", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
 		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
@@ -240,7 +240,7 @@ func addHeaderKinds(t *[kindCount]kindRow) {
 		{name: "LS0t", bytes: "L", prev: isWordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
-	t[authorization] = kindRow{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words in an Authorization or Cookie header", examples: []example{
+	t[authorization] = kindRow{name: "authorization", description: "the value after `Bearer`; the value after `Basic` or `auth`, if the value decodes to `user:password`; any other random word in an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
 		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
@@ -254,7 +254,7 @@ func addOtherKinds(t *[kindCount]kindRow) {
 	beforeSeparator := func(b byte) bool {
 		return mayEndName(b) || b == 'I' || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
-	t[urlCredentials] = kindRow{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
+	t[urlCredentials] = kindRow{name: "url_credentials", description: "`user:password`, or a user name that looks random, before the host; `user:password` after `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
 		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
@@ -268,7 +268,7 @@ func addOtherKinds(t *[kindCount]kindRow) {
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = kindRow{
-		name: "secret", description: "the value for a name such as `password` or for a program's password flag; keys from some 130 other vendors and crypt(3) hashes, by prefix", examples: secretExamples(),
+		name: "secret", description: "the value of a name such as `password` or of a password flag; keys from about 130 other vendors and crypt(3) hashes, recognised by the prefix", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: beforeSeparator, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: func(b byte) bool { return isKeyByte(b) || b == '\n' || b == '<' }, check: (*matcher).assignment},
