@@ -108,7 +108,7 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 // different replica or the retention deletes. Surveys and scans are computed again, because they name sessions and
 // sections.
 func (s *Server) ClearCaches() {
-	s.recent.clear()
+	s.recentSessions.clear()
 	s.surveys.expire()
 	s.scans.expire()
 }

@@ -141,7 +141,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
-	handEdit, _ := e.Detail[lesson.DetailHand].(string) // HandFile, HandUncommitted, or a commit id
+	handEdit, _ := e.Detail[lesson.DetailHandEdit].(string) // HandFile, HandUncommitted, or a commit id
 	if handEdit != "" && e.By == "" {
 		author = "A person"
 	}
@@ -155,14 +155,14 @@ func eventText(e *lesson.Event) g.Node {
 	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by the counts"
 	}
-	if handEdit == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
+	if handEdit == lesson.HandEditOutsideGit && e.Action == "create" { // a command or a person wrote the file
 		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the new lesson file")}
 	}
 	switch handEdit {
 	case "":
-	case lesson.HandFile:
+	case lesson.HandEditOutsideGit:
 		text += " by hand"
-	case lesson.HandUncommitted:
+	case lesson.HandEditUncommitted:
 		text += " by hand (not committed to git yet)"
 	default:
 		text += fmt.Sprintf(" by hand (commit %.12s)", handEdit)

@@ -184,7 +184,7 @@ func (s *Server) weeklyMeanPrice(c echo.Context, tenant string, p *Prices, selec
 	}
 	zone := params{c: c}
 	_, seconds := s.options.Now().In(zone.zone()).Zone()
-	r, _, err := s.recent.get(c.Request().Context(), recentKey{Tenant: tenant, Range: "7d", Zone: seconds}, maxPageWait)
+	r, _, err := s.recentSessions.get(c.Request().Context(), recentKey{Tenant: tenant, Range: "7d", Zone: seconds}, maxPageWait)
 	m := p.mean(r.Sessions, selects)
 	if m.sessions+m.unknown == 0 {
 		m = p.mean(r.Sessions, func(*store.SessionItem) bool { return true })

@@ -16,7 +16,7 @@ func (s *Server) Workers() []func(context.Context) error {
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
 		func(ctx context.Context) error { return s.surveys.run(ctx, "default") },
 		func(ctx context.Context) error { return s.scans.run(ctx, "default") },
-		func(ctx context.Context) error { return s.recent.run(ctx, recentKey{Tenant: "default"}) },
+		func(ctx context.Context) error { return s.recentSessions.run(ctx, recentKey{Tenant: "default"}) },
 	}
 }
 
@@ -40,10 +40,10 @@ func (s *Server) makeCaches() {
 	s.scans = newSharedCache(s.options.Now, s.options.Read.Rules.ScanRules,
 		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-	s.recent = newSharedCache(s.options.Now, s.readRecent,
+	s.recentSessions = newSharedCache(s.options.Now, s.readRecent,
 		func(took time.Duration) time.Duration { return min(20*took, time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-	s.recent.removeAfter = 5 * time.Minute
+	s.recentSessions.removeAfter = 5 * time.Minute
 }
 
 // pageReport is a report that pages share and only read.

@@ -22,20 +22,20 @@ import (
 // Server handles requests to the admin listener. Server starts no goroutine; the caller runs the functions from
 // Workers.
 type Server struct {
-	options   Options
-	echo      *echo.Echo
-	pages     []page
-	access    atomic.Pointer[access]
-	logins    *loginStore
-	throttle  *throttle
-	history   *history
-	decisions *decisions
-	reports   *sharedCache[reportKey, report.Report]
-	surveys   *sharedCache[string, *report.Survey]
-	scans     *sharedCache[string, *rules.Scan]
-	recent    *sharedCache[recentKey, store.Recent]
-	audit     *audit
-	views     views
+	options        Options
+	echo           *echo.Echo
+	pages          []page
+	access         atomic.Pointer[access]
+	logins         *loginStore
+	throttle       *throttle
+	history        *history
+	decisions      *decisions
+	reports        *sharedCache[reportKey, report.Report]
+	surveys        *sharedCache[string, *report.Survey]
+	scans          *sharedCache[string, *rules.Scan]
+	recentSessions *sharedCache[recentKey, store.Recent]
+	audit          *audit
+	views          views
 }
 
 type page struct {

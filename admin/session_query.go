@@ -130,7 +130,7 @@ func (s *Server) cachedRecent(c echo.Context, q *store.SessionQuery, maxWait tim
 		_, seconds := time.Time{}.In(p.zone()).Zone()
 		k = recentKey{Tenant: q.Tenant, Range: name, Zone: seconds}
 	}
-	return s.recent.get(c.Request().Context(), k, maxWait)
+	return s.recentSessions.get(c.Request().Context(), k, maxWait)
 }
 
 func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, old bool, err error) {

@@ -8,7 +8,7 @@ import (
 // insertAnswers inserts the results of the agent's /lesson commands. Control sessions get answers, too, although they
 // get no lessons. If the request has no place for an answer, the answer waits for a later turn.
 func (w *work) insertAnswers() {
-	advertise := w.in.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
+	advertise := w.injector.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
 		return
 	}

@@ -27,7 +27,7 @@ type spot struct {
 }
 
 type matchedLesson struct {
-	line   lessonEntry
+	entry  lessonEntry
 	action bandit.Action
 	spot   spot
 }
@@ -35,7 +35,7 @@ type matchedLesson struct {
 // insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
 // spot for a block is not matched, so that its lessons are not recorded as matched and can match in a later turn.
 func (w *work) insertLessons() {
-	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
+	if w.input.Book == nil || w.injector.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
 	}
 	q, spots := w.buildQuery()
@@ -51,7 +51,7 @@ func (w *work) insertLessons() {
 		if i == 0 {
 			inserted = otherPreceptSlugs(w.input.Request)
 		}
-		injectable := h.Resemblance == nil || w.in.cfg.InjectByLikeness && h.Lesson.Trigger.ByLikeness // otherwise the lesson is only suggested
+		injectable := h.Resemblance == nil || w.injector.cfg.InjectByLikeness && h.Lesson.Trigger.ByLikeness // otherwise the lesson is only suggested
 		if inserted[h.Lesson.Slug] || !injectable {
 			continue
 		}
@@ -64,7 +64,7 @@ func (w *work) insertLessons() {
 		if h.Resemblance != nil {
 			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikenessSlug(action.Slug), action.Arm.LikenessArm(), "", ""
 		}
-		matches = append(matches, matchedLesson{line: lessonEntry{w.input.Book.Text(h.Lesson), shown.Caution, shown.adviceLimit}, action: action, spot: at})
+		matches = append(matches, matchedLesson{entry: lessonEntry{w.input.Book.Text(h.Lesson), shown.Caution, shown.adviceLimit}, action: action, spot: at})
 	}
 	if len(matches) == 0 {
 		return
@@ -74,7 +74,7 @@ func (w *work) insertLessons() {
 		m := &matches[i]
 		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, m.action.Slug)
 		w.plan.Matched = append(w.plan.Matched, m.action.Slug)
-		m.action.Size = m.line.fullSize()
+		m.action.Size = m.entry.fullSize()
 		m.action.Tokens = estimateTokens(m.action.Size)
 		actions = append(actions, m.action)
 	}
@@ -188,7 +188,7 @@ func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: w.input.Results.Kinds(call, r)})
 		}
 	}
-	w.in.cfg.Tags.Tag(&q)
+	w.injector.cfg.Tags.Tag(&q)
 	return q, spots
 }
 
@@ -222,7 +222,7 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 }
 
 func (w *work) present(l *lesson.Lesson) Presentation {
-	return w.in.cfg.Present(l, w.input.Book.Text(l), w.input.Beliefs)
+	return w.injector.cfg.Present(l, w.input.Book.Text(l), w.input.Beliefs)
 }
 
 // estimateTokens returns the number of tokens in a text of this length, at four bytes per token.
@@ -231,7 +231,7 @@ func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 // availableBytes returns how many bytes the block and the session have left for new picks. Withheld picks count like
 // injected picks, so the size does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
-	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
+	remaining := min(w.injector.cfg.BudgetBytes, 2*w.injector.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
 	if remaining <= 0 {
 		return bandit.NoRoom
 	}
@@ -245,14 +245,14 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	for i := range matches {
 		spots[matches[i].spot] = true
 	}
-	return min(len(spots), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
+	return min(len(spots), w.injector.cfg.Bandit.K) * w.injector.cfg.Style.frameBytes()
 }
 
 // decide chooses lessons (the picks), and decides at random which picks are withheld. It stores the picks in the
 // session's unit. The result also contains matching picks by other sessions in the unit.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
-	cfg := w.in.cfg.Bandit
+	cfg := w.injector.cfg.Bandit
 	cfg.Room = room
 	var picks []trial.Pick
 	w.withUnitRecord(func(u *session.Record) {
@@ -286,10 +286,10 @@ func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 		if !ok {
 			continue
 		}
-		w.rec.Lessons.BlockBytes += m.line.fullSize()
+		w.rec.Lessons.BlockBytes += m.entry.fullSize()
 		if !charged[m.spot] {
 			charged[m.spot] = true
-			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frameBytes()
+			w.rec.Lessons.BlockBytes += w.injector.cfg.Style.frameBytes()
 		}
 		if !pick.Injected {
 			w.plan.Withheld = append(w.plan.Withheld, m.action.Slug)
@@ -299,11 +299,11 @@ func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 		if lines[m.spot] == nil {
 			spotOrder = append(spotOrder, m.spot)
 		}
-		lines[m.spot] = append(lines[m.spot], m.line)
+		lines[m.spot] = append(lines[m.spot], m.entry)
 		slugs[m.spot] = append(slugs[m.spot], m.action.Slug)
 	}
 	for _, at := range spotOrder {
-		text := w.in.cfg.Style.block(lines[at])
+		text := w.injector.cfg.Style.block(lines[at])
 		if at.item == wire.System { // the block follows the prompt
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}

@@ -20,7 +20,7 @@ func (w *work) observe() {
 	var counts trial.Totals
 	var recurred []string
 	if w.plan.Kind == session.NewTurn {
-		if !w.in.cfg.NoLoopDetection && !w.isExcluded() {
+		if !w.injector.cfg.NoLoopDetection && !w.isExcluded() {
 			counts.Loops = w.findLoops()
 		}
 		if measured := w.measuredSlugs(); len(measured) > 0 {
@@ -88,7 +88,7 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 		Tenant: w.rec.Identity.Tenant, Agent: claim.Agent, Role: claim.Role, Skill: claim.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools,
 		Errors: toolErrors, Now: w.input.Now,
 	}
-	w.in.cfg.Tags.Tag(&q)
+	w.injector.cfg.Tags.Tag(&q)
 	for _, h := range w.input.Book.Match(&q) {
 		if h.CallID == "" {
 			continue
@@ -120,7 +120,7 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 // for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.NewOutcomeSet(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
-	if !w.in.cfg.NoLoopDetection {
+	if !w.injector.cfg.NoLoopDetection {
 		set |= trial.NewOutcomeSet(trial.Loops)
 	}
 	if w.input.Book == nil {

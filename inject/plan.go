@@ -94,7 +94,7 @@ type Input struct {
 // Plan decides how a turn's request is changed, and starts the turn in the record. The caller holds the record's lock.
 func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: rec.Begin(input.Request, input.Now)}
-	w := work{in: in, rec: rec, input: input, plan: &p}
+	w := work{injector: in, rec: rec, input: input, plan: &p}
 	w.freezeFacts()
 	w.observe()
 	if p.SkipReason = w.passThroughReason(); p.SkipReason != "" {
@@ -197,7 +197,7 @@ func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 
 // work is the state of one Plan or Replay call.
 type work struct {
-	in            *Injector
+	injector      *Injector
 	rec           *session.Record
 	input         Input
 	plan          *Plan

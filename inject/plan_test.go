@@ -498,7 +498,7 @@ func TestTrialLessonActionHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	s := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
-	w := work{in: s.injector, rec: s.rec, input: Input{Book: s.book}}
+	w := work{injector: s.injector, rec: s.rec, input: Input{Book: s.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
 		t.Errorf("action = %+v, want slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)

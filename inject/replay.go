@@ -36,7 +36,7 @@ func (w *work) reinsertBlocks() {
 // record's lock.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
-	w := work{in: in, rec: rec, input: input, plan: &p}
+	w := work{injector: in, rec: rec, input: input, plan: &p}
 	if p.SkipReason = w.passThroughReason(); p.SkipReason != "" {
 		return p
 	}
@@ -136,7 +136,9 @@ func (w *work) reinsertCompacted() {
 	}
 }
 
-func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Placement == InSystem) }
+func (w *work) wordsSpot() (spot, bool) {
+	return w.newestMessageSpot(w.injector.cfg.Placement == InSystem)
+}
 
 // newestMessageSpot returns the spot before the newest user message or, with inSystem, at the end of the system prompt.
 func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {

@@ -131,7 +131,7 @@ func (w *work) flipSections(found []headSection) {
 			picks = nil
 			return
 		}
-		picks, earlier = bandit.FlipSections(w.in.cfg.Bandit, w.input.Beliefs, a, u.Identity.ID.String(), picks)
+		picks, earlier = bandit.FlipSections(w.injector.cfg.Bandit, w.input.Beliefs, a, u.Identity.ID.String(), picks)
 		if len(picks) > 0 {
 			w.startMeasuring(u, picks)
 		}

@@ -20,7 +20,7 @@ func (w *work) addTaskWords(q *lesson.Query, spots map[string]spot) {
 			found = append(found, words)
 		}
 	}
-	if w.in.searchesSystemPrompt(w.input.Claim.Agent) {
+	if w.injector.searchesSystemPrompt(w.input.Claim.Agent) {
 		if words := w.input.Request.SystemText(); words != "" {
 			found = append(found, words)
 		}

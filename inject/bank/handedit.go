@@ -59,7 +59,7 @@ func (b *Bank) RecordEdits(
 			}
 			e := lesson.Event{
 				Time: o.Time, Action: h.action, Slug: h.slug, By: o.By, From: h.from, To: h.to, Hash: h.hash,
-				Detail: map[string]any{lesson.DetailHand: o.detail()},
+				Detail: map[string]any{lesson.DetailHandEdit: o.detail()},
 			}
 			if l, ok := s.book.Get(h.slug); ok {
 				e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
@@ -71,16 +71,16 @@ func (b *Bank) RecordEdits(
 	return book, pending, err
 }
 
-// detail returns where a person's edit was made, for the event's key lesson.DetailHand: the id of the git commit,
-// lesson.HandUncommitted in a git repository before the commit, or else lesson.HandFile.
+// detail returns where a person's edit was made, for the event's key lesson.DetailHandEdit: the id of the git commit,
+// lesson.HandEditUncommitted in a git repository before the commit, or else lesson.HandEditOutsideGit.
 func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":
 		return o.Commit
 	case o.AwaitsCommit:
-		return lesson.HandUncommitted
+		return lesson.HandEditUncommitted
 	}
-	return lesson.HandFile
+	return lesson.HandEditOutsideGit
 }
 
 // handEdit is a change made without precept and not logged yet.
@@ -128,7 +128,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 		switch {
 		case e.Hash != l.ContentHash, e.To != l.State && e.To != lesson.Superseded:
 			out = append(out, h)
-		case e.Detail[lesson.DetailHand] == lesson.HandUncommitted:
+		case e.Detail[lesson.DetailHandEdit] == lesson.HandEditUncommitted:
 			h.action, h.from = actionCommit, l.State
 			out = append(out, h)
 		}

@@ -124,7 +124,7 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "one.md"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if events = scan(); len(events) != 1 || events[0].By != "" || events[0].Detail[lesson.DetailHand] != lesson.HandUncommitted {
+	if events = scan(); len(events) != 1 || events[0].By != "" || events[0].Detail[lesson.DetailHandEdit] != lesson.HandEditUncommitted {
 		t.Fatalf("before the second commit: events = %+v, want one uncommitted edit without an author", events)
 	}
 	git("commit", "-q", "-a", "-m", "lessons: rename one")

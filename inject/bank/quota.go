@@ -52,7 +52,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 			return events, err
 		}
 		// A manual edit has the file's modification time, perhaps from long before the event.
-		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHand] == nil })
+		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHandEdit] == nil })
 		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
 			return events, nil
 		}

@@ -213,8 +213,8 @@ func (f field) bullet(eol string) string {
 	return "    - **" + f.label + ":** " + text + eol
 }
 
-// key returns the lines that identify a failure: file and error.
-func (e *Entry) key(eol string) string {
+// identifyingLines returns the lines that identify a failure: file and error.
+func (e *Entry) identifyingLines(eol string) string {
 	f := e.fields()
 	return f[2].bullet(eol) + f[3].bullet(eol)
 }

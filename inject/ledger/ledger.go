@@ -104,7 +104,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	for i := range results {
 		e := &results[i].Entry
 		results[i].Status = Duplicate
-		if containsEntry(current, e) || strings.Contains(bullets.String(), e.key(eol)) {
+		if containsEntry(current, e) || strings.Contains(bullets.String(), e.identifyingLines(eol)) {
 			continue
 		}
 		results[i].Status = Recorded
@@ -119,7 +119,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 
 // containsEntry reports whether a section contains an entry, with either kind of line ending.
 func containsEntry(sectionText []byte, e *Entry) bool {
-	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
+	return bytes.Contains(sectionText, []byte(e.identifyingLines("\n"))) || bytes.Contains(sectionText, []byte(e.identifyingLines("\r\n")))
 }
 
 // resolveTarget returns the path after symbolic links. The file may be missing.

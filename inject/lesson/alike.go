@@ -9,7 +9,7 @@ import (
 // match for the same agent, and shares with l at least half of the shorter trigger list. Neither lesson supersedes the
 // other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
-	keys, ownClaim, index := triggerKeys(l), newClaim(l), b.overlaps()
+	keys, ownClaim, index := triggerKeys(l), newClaim(l), b.triggerIndex()
 	shared := map[*claim]int{}
 	for _, key := range keys {
 		for _, other := range index[key] {

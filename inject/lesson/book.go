@@ -27,11 +27,11 @@ type Book struct {
 	byErrorKind   map[string][]int32       // indices in active
 	byRequestKind map[request.Kind][]int32 // indices in active
 	phrases       []indexedPhrase
-	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
-	scratch       *sync.Pool        // *scratch values; saves 40 KB per match
-	overlaps      func() overlaps   // computed at the first use
-	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
-	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
+	automaton     func() *automaton   // finds the phrases; built at the first use (see Prepare)
+	scratch       *sync.Pool          // *scratch values; saves 40 KB per match
+	triggerIndex  func() triggerIndex // computed at the first use
+	texts         *sync.Map           // *Text by *Lesson, rendered at the first use
+	like          *likeIndex          // for matches by likeness (similar words); nil means exact matches only
 }
 
 type compiledLesson struct {
@@ -79,7 +79,7 @@ func (b *Book) WithLessons(lessons []*Lesson) *Book {
 // because building this index is the expensive part of a check.
 func (b *Book) AppendLesson(l *Lesson) *Book {
 	next := b.WithLessons(append(b.Lessons(), l))
-	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
+	next.triggerIndex = sync.OnceValue(func() triggerIndex { return b.triggerIndex().with(l) })
 	return next
 }
 
@@ -98,7 +98,7 @@ func newBook(lessons []*Lesson) *Book {
 	}
 	b.superseders = supersedersBySlug(b.lessons, b.bySlug)
 	b.hash = sync.OnceValue(func() string { return hashBook(b.lessons) })
-	b.overlaps = sync.OnceValue(func() overlaps { return newOverlaps(b.lessons) })
+	b.triggerIndex = sync.OnceValue(func() triggerIndex { return newTriggerIndex(b.lessons) })
 	return b
 }
 

@@ -75,7 +75,7 @@ const (
 // CheckBook checks every lesson in a book, alone and against the others. The findings are sorted by slug.
 func (c Checker) CheckBook(b *Book) []Finding {
 	var out []Finding
-	idx := b.overlaps()
+	idx := b.triggerIndex()
 	for _, l := range b.lessons {
 		out = append(out, c.checkAlone(l, b)...)
 		for _, other := range idx.contradicting(l) {
@@ -94,7 +94,7 @@ func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 		out = append(out, newFinding(l, Error, CodeCollision, "slug",
 			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
 	}
-	for _, other := range b.overlaps().contradicting(l) {
+	for _, other := range b.triggerIndex().contradicting(l) {
 		out = append(out, contradiction(l, other))
 	}
 	return out
@@ -154,7 +154,7 @@ func overbroadFindings(l *Lesson) []Finding {
 			"there is no tag, keyword, error pattern, error kind or request kind, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
-	for _, p := range phrases(&l.Trigger) {
+	for _, p := range triggerPhrases(&l.Trigger) {
 		parsed := readPhrase(p.text, l.Form)
 		switch {
 		case isStopWord(parsed.key):
@@ -190,8 +190,8 @@ func isSyllable(r rune) bool { return classifyRune(r) == loneKind || runeScript(
 
 type fieldPhrase struct{ field, text string }
 
-// phrases returns the keywords and error patterns, with the fields that contain them.
-func phrases(t *Trigger) []fieldPhrase {
+// triggerPhrases returns the keywords and error patterns, with the fields that contain them.
+func triggerPhrases(t *Trigger) []fieldPhrase {
 	const prefix = "trigger.metadata.precept."
 	var out []fieldPhrase
 	for i, k := range t.Keywords {

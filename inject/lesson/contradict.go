@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// overlaps is an index of lessons by trigger (see triggerKeys), for finding lessons with common triggers.
-type overlaps map[string][]*claim
+// triggerIndex is an index of lessons by trigger (see triggerKeys), for finding lessons with common triggers.
+type triggerIndex map[string][]*claim
 
 // claim is a lesson with the action that the title recommends or forbids.
 type claim struct {
@@ -22,8 +22,8 @@ func newClaim(l *Lesson) *claim {
 	return &claim{l, words, forbids}
 }
 
-func newOverlaps(lessons []*Lesson) overlaps {
-	o := overlaps{}
+func newTriggerIndex(lessons []*Lesson) triggerIndex {
+	o := triggerIndex{}
 	for _, l := range lessons {
 		c := newClaim(l)
 		for _, key := range triggerKeys(l) {
@@ -34,7 +34,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 }
 
 // with returns a copy of the index that also contains l.
-func (o overlaps) with(l *Lesson) overlaps {
+func (o triggerIndex) with(l *Lesson) triggerIndex {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {
 		next[key] = append(slices.Clip(next[key]), c)
@@ -48,7 +48,7 @@ func triggerKeys(l *Lesson) []string {
 	for _, tag := range l.Trigger.Tags {
 		keys = append(keys, readPhrase(tag, l.Form).key)
 	}
-	for _, p := range phrases(&l.Trigger) {
+	for _, p := range triggerPhrases(&l.Trigger) {
 		keys = append(keys, readPhrase(p.text, l.Form).key)
 	}
 	for _, kind := range l.Trigger.ErrorKinds {
@@ -62,7 +62,7 @@ func triggerKeys(l *Lesson) []string {
 }
 
 // contradicting returns the lessons that share a trigger with l and contradict l, sorted by slug.
-func (o overlaps) contradicting(l *Lesson) []*Lesson {
+func (o triggerIndex) contradicting(l *Lesson) []*Lesson {
 	var out []*Lesson
 	ownClaim := newClaim(l)
 	for _, key := range triggerKeys(l) {
@@ -210,4 +210,4 @@ func contradiction(a, b *Lesson) Finding {
 }
 
 // Contradicting returns the lessons that share a trigger with l and contradict l.
-func (b *Book) Contradicting(l *Lesson) []*Lesson { return b.overlaps().contradicting(l) }
+func (b *Book) Contradicting(l *Lesson) []*Lesson { return b.triggerIndex().contradicting(l) }

@@ -22,8 +22,8 @@ const (
 	maxFiles    = 50_000 // lesson files
 )
 
-// companions is a folder with background texts for people. It holds no lessons.
-const companions = "knowledge/lessons"
+// companionFolder is a folder with background texts for people. It holds no lessons.
+const companionFolder = "knowledge/lessons"
 
 var (
 	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check the directory's path", maxFiles)
@@ -152,7 +152,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	parents = append(slices.Clip(parents), self)
 	for _, item := range items {
 		name := path.Join(folder, item.Name())
-		if isSkipped(item.Name()) || name == companions {
+		if isSkipped(item.Name()) || name == companionFolder {
 			continue
 		}
 		if !item.IsDir() && item.Type()&fs.ModeSymlink == 0 && !isLessonName(name) {

@@ -81,15 +81,15 @@ const (
 
 // Event.Detail keys.
 const (
-	DetailHand    = "by_hand"          // manual edit of the file, without precept: HandFile, HandUncommitted, or a commit id
-	DetailWith    = "sessions_with"    // rewarded sessions with the lesson
-	DetailWithout = "sessions_without" // rewarded sessions where the lesson was withheld
+	DetailHandEdit = "by_hand"          // manual edit of the file, without precept: HandEditOutsideGit, HandEditUncommitted, or a commit id
+	DetailWith     = "sessions_with"    // rewarded sessions with the lesson
+	DetailWithout  = "sessions_without" // rewarded sessions where the lesson was withheld
 )
 
-// DetailHand values.
+// DetailHandEdit values.
 const (
-	HandFile        = "file"        // the file is not in a git repository, so the author is unknown
-	HandUncommitted = "uncommitted" // the edit is not committed yet
+	HandEditOutsideGit  = "file"        // the file is not in a git repository, so the author is unknown
+	HandEditUncommitted = "uncommitted" // the edit is not committed yet
 )
 
 // AppendLog appends events to a bank's audit log.

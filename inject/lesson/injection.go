@@ -21,7 +21,7 @@ func textParts(l *Lesson) []part {
 		out = append(out, part{"body", rest, false})
 	}
 	out = append(out, part{"trigger.description", l.Trigger.Description, false})
-	for _, p := range phrases(&l.Trigger) {
+	for _, p := range triggerPhrases(&l.Trigger) {
 		out = append(out, part{p.field, p.text, false})
 	}
 	for _, e := range l.Evidence {

@@ -9,7 +9,7 @@ import (
 
 func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
-	for _, p := range phrases(&l.Trigger) {
+	for _, p := range triggerPhrases(&l.Trigger) {
 		parsed := readPhrase(p.text, l.Form)
 		reason := ""
 		switch {
@@ -56,7 +56,7 @@ func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
-	for _, p := range phrases(&l.Trigger) {
+	for _, p := range triggerPhrases(&l.Trigger) {
 		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, ownText, l.Form) {
 			out = append(out, newFinding(l, Warning, CodeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))

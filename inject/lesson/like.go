@@ -132,7 +132,7 @@ func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 		}
 	}
 	titleKinds := allKinds
-	if l.aboutErrors() {
+	if l.isTriggeredOnlyByErrors() {
 		titleKinds = errorsOnly
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, titleKinds), add(descriptionWeight, l.Trigger.Description, titleKinds))) {

@@ -65,8 +65,8 @@ func (b *Book) AsksForLikeness() bool {
 // MatchesByLikeness reports whether the book comes from WithLikeness, and so also matches texts with similar words.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits appends the matches by likeness to the exact matches in hits, without duplicates.
-func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
+// appendLikenessHits appends the matches by likeness to the exact matches in hits, without duplicates.
+func (b *Book) appendLikenessHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {
 		r := &found[i]
@@ -129,14 +129,14 @@ func (b *Book) vetoes(index int32, q *Query) bool {
 
 // EmbeddingText returns the text for a lesson's embedding, or "" if a user's words cannot trigger the lesson.
 func (l *Lesson) EmbeddingText() string {
-	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
+	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.isTriggeredOnlyByErrors() {
 		return ""
 	}
 	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
 }
 
-// aboutErrors reports whether only errors can trigger the lesson.
-func (l *Lesson) aboutErrors() bool {
+// isTriggeredOnlyByErrors reports whether only errors can trigger the lesson.
+func (l *Lesson) isTriggeredOnlyByErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 

@@ -107,7 +107,7 @@ func (b *Book) Match(q *Query) []Hit {
 	}
 	hits := b.hits(s, q)
 	if b.like != nil {
-		hits = b.likeHits(s, q, hits)
+		hits = b.appendLikenessHits(s, q, hits)
 	}
 	return hits
 }

@@ -238,7 +238,7 @@ func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false
 	}
-	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
+	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companionFolder+"/") {
 		return false
 	}
 	return !slices.ContainsFunc(strings.Split(name, "/"), isSkipped)

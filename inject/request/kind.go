@@ -83,7 +83,7 @@ type table struct {
 type row struct {
 	pattern pattern
 	example string
-	line    string // place in the file, for errors
+	place   string // place in the file, for errors
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use

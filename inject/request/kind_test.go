@@ -24,7 +24,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 			s.searchSentence(sentence)
 		}
 		if len(s.found) == 0 {
-			t.Errorf("%s: pattern does not find the example %q", r.line, r.example)
+			t.Errorf("%s: pattern does not find the example %q", r.place, r.example)
 		}
 	}
 	for i, k := range kindTable.kinds {

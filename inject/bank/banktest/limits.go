@@ -94,7 +94,7 @@ func testLimitsInLongLog(t *testing.T, f *fixture) {
 		for i := range batch {
 			e := lesson.Event{Time: f.now, Action: "propose", Slug: fmt.Sprint("of-another-tenant-", i), Source: "api", Tenant: "other", Agent: "a"}
 			if i%2 == 0 {
-				e = lesson.Event{Time: f.now.AddDate(-1, 0, 0), Action: "edit", Slug: "by-hand", Detail: map[string]any{lesson.DetailHand: "file"}}
+				e = lesson.Event{Time: f.now.AddDate(-1, 0, 0), Action: "edit", Slug: "by-hand", Detail: map[string]any{lesson.DetailHandEdit: "file"}}
 			}
 			c.Log = append(c.Log, e)
 		}
