@@ -141,7 +141,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
-	handEdit, _ := e.Detail[lesson.DetailHandEdit].(string) // HandFile, HandUncommitted, or a commit id
+	handEdit, _ := e.Detail[lesson.DetailHandEdit].(string) // HandEditOutsideGit, HandEditUncommitted, or a commit id
 	if handEdit != "" && e.By == "" {
 		author = "A person"
 	}
