@@ -325,7 +325,7 @@ func (p pager) html(f frame) g.Node {
 		return h.A(h.Href(f.WithQuery("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
 	}
 	return pagerNav(
-		h.Span(g.Textf("%s pageLink %s of %s", countText(p.from+1), countText(p.to), countText(p.total))),
+		h.Span(g.Textf("%s to %s of %s", countText(p.from+1), countText(p.to), countText(p.total))),
 		g.If(p.from > 0, pageLink(p.number-1, "prev", "Previous")),
 		g.If(p.to < p.total, pageLink(p.number+1, "next", "Next")),
 	)

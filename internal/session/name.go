@@ -63,7 +63,8 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-const NamespaceRun Namespace = "run" // for runs; a run and a session can have the same name
+// NamespaceRun is for runs. A run and a session can have the same name.
+const NamespaceRun Namespace = "run"
 
 func namespaces() [14]Namespace {
 	return [...]Namespace{

@@ -10,7 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-const ByRun Method = "run" // in a run's record, which is not a conversation
+// ByRun is the method in a run's record, which is not a conversation.
+const ByRun Method = "run"
 
 // NewRun returns a run's record. All sessions in the run use this record's coins (random decisions) and picks (chosen
 // lessons).
