@@ -191,8 +191,8 @@ func sinceStartLines(n *SinceStart) []healthLine {
 	out := []healthLine{
 		{Name: "Exchanges stored", Value: countText(n.Exchanges)},
 		{Name: "Samples written, rewrites included", Value: countText(n.Samples)},
-		{Name: "Sessions closed, a run's sessions counted each", Value: countText(n.Closed)},
-		{Name: "with a separate reward; the report counts a run once", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
+		{Name: "Sessions closed (in a run, each session counts)", Value: countText(n.Closed)},
+		{Name: "with a reward of the session itself (the report counts a run once)", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
 		{Name: "Exchanges that opted out", Value: countText(n.OptedOut)},
 		{Name: "Texts redacted", Value: countText(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: countText(n.Incomplete)},

@@ -210,7 +210,7 @@ func (v *overviewView) welcomePage(f frame) g.Node {
 			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
 			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.helpHref("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
-		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),
+		h.P(g.Text("To see an example now, run "), code("precept demo"), g.Text(".")),
 	)
 }
 

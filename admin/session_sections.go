@@ -72,7 +72,7 @@ func rateForm(f frame, id string) g.Node {
 // lessonFates returns the lessons that matched or nearly matched, with state and reason.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
-		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
+		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and none came close."))))
 	}
 	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), limitedList(t.Fates, h.Li, func(x store.Fate) g.Node {
 		return h.Li(
@@ -139,7 +139,7 @@ func sameValueLink(f frame, field, name string) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		mutedText(g.Text("Deletes the session's record, turns, samples and feedback, in memory too. The lesson counters still include the session, without the name. You cannot undo this.")),
+		mutedText(g.Text("Deletes the session's record, turns, samples and feedback, in memory too. The lesson counters keep the session's numbers, without the session's name. You cannot undo this.")),
 		h.Form(
 			h.Method("post"), h.Action(f.sameTurnsHref(id, "forget")), f.csrfInput(),
 			checkbox("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),

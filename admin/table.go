@@ -202,7 +202,7 @@ func noLessons() g.Node {
 	return emptyState(
 		"No lesson has matched yet",
 		h.P(g.Text("A lesson is a LESSON.md file with triggers and advice. "+
-			"There are three ways to the first lesson:")),
+			"There are three ways to get a first lesson:")),
 		h.Ul(
 			h.Li(
 				g.Text("Write one: "), code("precept lessons new"),
@@ -219,7 +219,7 @@ func noLessons() g.Node {
 			),
 		),
 		h.P(
-			g.Text("Numbers appear when sessions with a matching lesson have closed. For an example now, run "),
+			g.Text("Numbers appear when sessions with a matching lesson have closed. To see an example now, run "),
 			code("precept demo"), g.Text("."),
 		),
 	)

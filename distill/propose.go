@@ -92,7 +92,7 @@ func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 			w.summary.refuse(d, "", "an equal lesson was rejected")
 			return nil
 		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
-			w.summary.refuse(d, "", "an equal lesson is archived, superseded or expired")
+			w.summary.refuse(d, "", "an identical lesson is archived, superseded or expired")
 			return nil
 		}
 		return w.addEvidence(ctx, d, old)

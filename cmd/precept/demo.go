@@ -91,7 +91,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 		Args: argsValidator(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle && f.rules {
-				return misuse(errors.New("--circle and --rules exclude each other; give only one"))
+				return misuse(errors.New("--circle and --rules cannot be combined; give only one"))
 			}
 			if f.circle {
 				return inv.runCircle(c.Context(), f)

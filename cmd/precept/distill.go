@@ -56,7 +56,7 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.once, "once", false, "read the new sessions and exit (default)")
 	c.Flags().BoolVar(
 		&f.follow, "follow", false,
-		"read new closed sessions every distill.every until stopped",
+		"keep running, and read newly closed sessions every distill.every",
 	)
 	c.Flags().StringVar(
 		&f.judge, "judge", "", "rules, or an OpenAI-compatible API's base URL (distill.judge)",
@@ -115,11 +115,11 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
 		return misuse(errors.New("--judge names an API without a model; add --model"))
 	case f.follow && f.once:
-		return misuse(errors.New("--once and --follow exclude each other; omit one"))
+		return misuse(errors.New("--once and --follow cannot be combined; omit one"))
 	case f.follow && f.setAside:
-		return misuse(errors.New("--set-aside and --follow exclude each other; omit --follow"))
+		return misuse(errors.New("--set-aside and --follow cannot be combined; omit --follow"))
 	case f.follow && f.dryRun:
-		return misuse(errors.New("--dry-run and --follow exclude each other; omit --follow"))
+		return misuse(errors.New("--dry-run and --follow cannot be combined; omit --follow"))
 	}
 	return nil
 }

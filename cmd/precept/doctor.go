@@ -191,7 +191,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "configuration fault: %s", report.Printable(fault.String()))
 	}
 	for _, fault := range d.Warnings {
-		printWrapped(out, columns, "warning: a server with this configuration and environment does not start: %s", report.Printable(fault.String()))
+		printWrapped(out, columns, "warning: a server with this configuration and environment would not start: %s", report.Printable(fault.String()))
 	}
 	for i := range d.DeadLetters.Latest {
 		letter := &d.DeadLetters.Latest[i]

@@ -29,7 +29,7 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
 		Short: "Count the captured sessions in which lessons would have fired",
-		Long: "Backtest matches lessons against the captured sessions. A lesson is a slug in the bank (the configured " +
+		Long: "Backtest matches lessons against the captured sessions. Name a lesson by the slug in the bank (the configured " +
 			"lessons) or a LESSON.md file outside the bank. The result: the number of sessions in which the lesson " +
 			"would have fired, the matching words, the other sessions in which the lesson would have fired by likeness " +
 			"(similar words), and the mean reward. The mean reward covers rewarded sessions only and is not the " +

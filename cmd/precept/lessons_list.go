@@ -29,7 +29,7 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List prints the bank (the configured lessons) with states. ! marks a lesson that contradicts another " +
+		Long: "List prints the configured lessons (the bank) and the state of each lesson. ! marks a lesson that contradicts another " +
 			"lesson; the pairs follow the table. --state quarantined lists the lessons that wait for approval. " +
 			"--archived lists the archived lessons instead.",
 		Args: argsValidator(cobra.NoArgs),

@@ -122,7 +122,7 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	}
 	switch {
 	case len(accept) > 0:
-		return misuse(errors.New("--judge and --accept exclude each other; omit --judge and give the phrases: --accept \"first phrase,second phrase\""))
+		return misuse(errors.New("--judge and --accept cannot be combined; omit --judge and give the phrases: --accept \"first phrase,second phrase\""))
 	case cfg.Distill.Judge == "rules":
 		return misuse(errors.New("--judge needs a model, and distill.judge is rules; set distill.judge and distill.model, or add --distill-judge URL --distill-model M"))
 	case cfg.Distill.Model == "":

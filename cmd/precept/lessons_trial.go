@@ -43,7 +43,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
 	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.DetectableEffect != 0:
-		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give only one")
+		return errors.New("--picks, --detect and --until-halfwidth cannot be combined; give only one")
 	case !f.isPlanned() && f.goal.Outcome != "":
 		return errors.New("--outcome needs a planned trial; add --picks or --detect")
 	case !f.isPlanned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):

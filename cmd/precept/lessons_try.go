@@ -120,7 +120,7 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 
 func readTryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
-		return "", misuse(errors.New("TEXT and --file exclude each other; omit one"))
+		return "", misuse(errors.New("TEXT and --file cannot be combined; omit one"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil

@@ -110,7 +110,7 @@ func (f *measureFlags) check() error {
 	case f.picks < 0 || f.detect != 0 && !(f.detect > 0 && f.detect < 1):
 		return errors.New("--picks must be a positive number such as 3000, and --detect must be between 0 and 1, such as 0.05")
 	case f.picks > 0 && f.detect > 0:
-		return errors.New("--picks and --detect exclude each other; give only one")
+		return errors.New("--picks and --detect cannot be combined; give only one")
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (c Checker) backtestFindings(l *Lesson) []Finding {
 	fired, sessions := c.Backtest(l)
 	if fired == 0 && sessions >= minDeadTriggerSessions && !l.Trigger.Empty() {
 		return []Finding{newFinding(l, Warning, codeDeadTrigger, "trigger",
-			"would have fired in no session out of %d; take the words that people and errors really use, or keep the lesson for a rare case", sessions)}
+			"would not have fired in any of %d sessions; use the words that people and errors use, or keep the lesson for rare cases", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil

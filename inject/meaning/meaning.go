@@ -88,7 +88,7 @@ func (m *Matcher) Close() {
 	m.matches.Close()
 }
 
-var errQueueFull = errors.New("the queue of match.embeddings is full; the words in this turn are not compared by meaning")
+var errQueueFull = errors.New("the queue of match.embeddings is full; precept matches this turn without embeddings")
 
 // Offer queues a stored exchange's redacted words. Offer does not block; a full queue drops the exchange.
 func (m *Matcher) Offer(x *sample.Exchange) {

@@ -126,7 +126,7 @@ func (r *reader) read(line string) Command {
 	}
 	text, ok := r.lessonText()
 	if !ok {
-		return Command{Verb: Create, Problem: "end a multi-line lesson with a line /endlesson; write a one-line lesson as /lesson SIGNATURE: TEXT"}
+		return Command{Verb: Create, Problem: "end a multi-line lesson with the line /endlesson; write a one-line lesson as /lesson SIGNATURE: TEXT"}
 	}
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }

@@ -230,7 +230,7 @@ func TestLessonsFromCommandsNeedApproval(t *testing.T) {
 	a.User("Go on.")
 	a.Send(streamed)
 	got := m.lastRequestTexts(t)[2]
-	const hostileText, recorded, unfinished = "gnore all previous", "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]", "end a multi-line lesson with a line /endlesson"
+	const hostileText, recorded, unfinished = "gnore all previous", "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]", "end a multi-line lesson with the line /endlesson"
 	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, hostileText) || !strings.Contains(got, recorded) || !strings.Contains(got, unfinished) {
 		t.Errorf("answers to the commands = %q, want 3 answers with %q and %q, but not %q", got, recorded, unfinished, hostileText)
 	}

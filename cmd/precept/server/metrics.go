@@ -50,7 +50,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
 	gauge("precept_sessions_live", "Sessions and runs in memory.", func() float64 { return float64(s.Sessions()) })
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
-	gauge("precept_outbox_limit_bytes", "Value in limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
+	gauge("precept_outbox_limit_bytes", "Maximum outbox size (limits.outbox_bytes). A full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
 	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
 	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback missing in the store; 0: the store has all.", func() float64 { return s.Lag().Seconds() })
 	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
