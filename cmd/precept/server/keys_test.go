@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,14 +45,20 @@ func TestChangedEvictionPolicyIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
-		policy := ""
+		var isLRU atomic.Bool
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- warnEviction(func(context.Context) string { return policy }, slog.New(slog.NewTextHandler(&output, nil)))(ctx)
+			policy := func(context.Context) string {
+				if isLRU.Load() {
+					return "allkeys-lru"
+				}
+				return ""
+			}
+			done <- warnEviction(policy, slog.New(slog.NewTextHandler(&output, nil)))(ctx)
 		}()
 		synctest.Wait()
-		policy = "allkeys-lru"
+		isLRU.Store(true)
 		time.Sleep(5 * evictionInterval)
 		stop()
 		if err := <-done; err != nil {
