@@ -22,7 +22,7 @@ func limitedList[T any](list []T, renderRest func(...g.Node) g.Node, render func
 	return append(g.Map(list[:maxItems], render), renderRest(g.Text("and "+countText(len(list)-maxItems)+" more")))
 }
 
-// lastRow returns a cell that spans a table with up to six columns.
+// lastRow returns a table row with a single cell, in a table with up to six columns.
 func lastRow(children ...g.Node) g.Node {
 	return h.Tr(h.Td(h.Class("text quiet"), h.ColSpan("6"), g.Group(children)))
 }

@@ -102,7 +102,8 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
-// sameTurnsHref returns the address of a session, or of an action on it, that keeps the shown turns.
+// sameTurnsHref returns the address of a session's page, or of an action on the session. After the action, the page
+// shows the same turns as before.
 func (f frame) sameTurnsHref(id string, action ...string) string {
 	return f.linkByName("/sessions/", id, action, "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
 }

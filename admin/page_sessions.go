@@ -21,7 +21,7 @@ type sessionsView struct {
 	facets   store.Facets
 	order    string
 	counting bool   // the first facet count is running
-	reading  bool   // the first read for an order by cost or duration is running
+	reading  bool   // the list is sorted by cost or duration, and the first read for the sorting is running
 	searched bool   // the query searches conversations
 	dataURL  string // base URL for agents
 	prices   Prices

@@ -191,8 +191,8 @@ func TestChanceTextNeverShowsCertainty(t *testing.T) {
 	}
 }
 
-// differenceNote compares the measured effect with LOODelta, the difference in reward between all sessions with and
-// without the lesson.
+// differenceNote compares the measured effect with LOODelta, the difference in mean reward between the sessions with
+// the lesson and all other sessions. LOOGap is LOODelta minus the effect. The note shows both in percentage points.
 func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}

@@ -101,8 +101,8 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	}
 }
 
-// Logins stay valid until the restart. After a logout, the file could still contain the login, so the logout deletes
-// the file, or the log asks the operator to do so.
+// If the logins file cannot be written, logins stay valid only until the restart. After a logout, the file could still
+// contain the login, so the logout deletes the file, or the log asks the operator to delete it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entry   string // entry in a directory that replaces the logins file; "": the directory is empty

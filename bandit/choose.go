@@ -24,7 +24,7 @@ const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
 // points of attainable gain, because helpful lessons with an unlucky start were then rarely tried. Without a threshold,
-// a tenth more harmful lessons were injected.
+// harmful lessons were injected 10% more often.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
 		return b.mean < 0
@@ -32,18 +32,18 @@ func (b belief) isBenched() bool {
 	return b.mean < -drawTemperature*math.Sqrt(b.variance)
 }
 
-// leaningPicks is the number of picks after which a smaller share can be withheld. With fewer picks the prior decides
-// the belief.
+// leaningPicks is the minimum number of picks for isLeaning. With fewer picks, the belief depends mainly on the prior.
 const leaningPicks = 50
 
+// isLeaning reports whether a lesson probably helps (its mean effect is more than one standard deviation above 0), so
+// that the lesson can be withheld less often.
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
-// trustedSpread is how many standard deviations the mean effect must lie above zero for the smallest withheld share,
-// once a lesson has seasonedPicks.
+// trustedSpread is the number of standard deviations by which a trusted lesson's mean effect must exceed 0.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. A lesson with lucky early sessions is
-// withheld in the full share again after the luck ends.
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. If later sessions show that early
+// successes were luck, the lesson loses this trust and is withheld more often again.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }

@@ -81,9 +81,9 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// estimateSpread returns the mean and the standard deviation over many estimates, and the share more than 1.96 standard
-// errors away from 0.
-func (w runWorld) estimateSpread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
+// summarizeEstimates simulates many experiments, and returns the mean and the standard deviation of the estimated
+// effects, and the share of estimates more than 1.96 standard errors away from 0.
+func (w runWorld) summarizeEstimates(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(simulations) { //nolint:gosec // not negative
 		e, se := w.estimate(seed+1, coinsByRun, countedByRun)

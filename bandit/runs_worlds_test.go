@@ -10,24 +10,24 @@ import (
 // If one agent's lesson helps all agents in a run, randomization by session measures an effect near 0. Randomization by
 // run, with each session as an observation, gives intervals that are too narrow. docs/EXPERIMENT.md describes these
 // results.
-func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
+func TestRandomizationByRunIsUnbiased(t *testing.T) {
 	const simulations = 100
 	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
-	if mean, _, _ := spilling.estimateSpread(simulations, false /* coinsByRun */, false /* countedByRun */); mean > 0.025 {
+	if mean, _, _ := spilling.summarizeEstimates(simulations, false /* coinsByRun */, false /* countedByRun */); mean > 0.025 {
 		t.Errorf("randomization by session, spillover, true effect 10 points: measured %+.1f, want at most 2.5", 100*mean)
 	} else {
 		t.Logf("randomization by session, spillover, true effect 10 points: measured %+.1f", 100*mean)
 	}
-	if mean, _, _ := spilling.estimateSpread(simulations, true, true); math.Abs(mean-0.1) > 0.01 {
+	if mean, _, _ := spilling.summarizeEstimates(simulations, true, true); math.Abs(mean-0.1) > 0.01 {
 		t.Errorf("randomization by run, true effect 10 points: measured %+.1f, want 9 to 11", 100*mean)
 	} else {
 		t.Logf("randomization by run, true effect 10 points: measured %+.1f", 100*mean)
 	}
 	for _, share := range []float64{0, 0.3, 0.7} {
 		noEffect := runWorld{runs: 250, agents: 4, share: share}
-		_, sdSingle, _ := runWorld{runs: 1000, agents: 1, share: share}.estimateSpread(simulations, true, true)
-		_, sd, byRun := noEffect.estimateSpread(simulations, true, true)
-		_, _, bySession := noEffect.estimateSpread(simulations, true /* coinsByRun */, false /* countedByRun */)
+		_, sdSingle, _ := runWorld{runs: 1000, agents: 1, share: share}.summarizeEstimates(simulations, true, true)
+		_, sd, byRun := noEffect.summarizeEstimates(simulations, true, true)
+		_, _, bySession := noEffect.summarizeEstimates(simulations, true /* coinsByRun */, false /* countedByRun */)
 		designEffect := sd * sd / (sdSingle * sdSingle)
 		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); 95%% intervals without the true effect: by run %.1f%%, by session %.1f%%", share, designEffect, 1+3*share, 100*byRun, 100*bySession)
 		if want := 1 + 3*share; designEffect < 0.65*want || designEffect > 1.5*want {

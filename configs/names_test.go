@@ -29,7 +29,7 @@ func TestReferenceEqualsPreceptYAML(t *testing.T) {
 	}
 }
 
-func TestFlagAndVariableNamesAreUnique(t *testing.T) {
+func TestFlagAndVariableNamesFollowKeysAndAreUnique(t *testing.T) {
 	want := map[string]struct{ flag, env string }{
 		"listen":               {"listen", "PRECEPT_LISTEN"},
 		"admin.listen":         {"admin-listen", "PRECEPT_ADMIN_LISTEN"},

@@ -186,7 +186,8 @@ func isPath(text string) bool {
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// examplePath returns a URL's path for a message, or a default if it is empty or contains an @.
+// examplePath returns a URL's path as an example for an error message. If the path is empty, or contains an @ and so
+// perhaps a password, examplePath returns a default path.
 func examplePath(rest string) string {
 	rest, _, _ = strings.Cut(rest, "?")
 	if strings.Contains(rest, "@") || strings.Trim(rest, "/") == "" {

@@ -59,8 +59,9 @@ func failsOften(steps func(int) *step) bool {
 }
 
 // isVariation reports whether two calls are variations of each other. They must call the same tool. Two edits must
-// change the same file, two commands must share more than half of the words, and two SQL statements must share a name.
-// Other calls must have equal values for all arguments that both have.
+// change the same file, and two SQL statements must share a name. Two commands must share more than half of their
+// combined words, or one command must contain all the other's words. Other calls must have equal values for all
+// arguments that both have.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -74,8 +75,9 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations failed in the same way. Two checks must have equal results, and two edits
-// must be judged by the same rule. For other calls, half of the lines that describe the failure must be equal.
+// sameFailure reports whether two variations failed in the same way. Two test, lint or build runs must have equal
+// results, and two edits must be judged by the same rule. For other calls, half of the lines that describe the failure
+// must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:

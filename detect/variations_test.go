@@ -101,6 +101,8 @@ func clickWithRef(ref string) testStep {
 	return call("browser_click", `{"element":"Pay","ref":"`+ref+`"}`, "- button \"Pay\" [ref="+ref+"]\n- text: Please choose a day for the delivery of the cart")
 }
 
+// failedQueries returns calls that fail with an error about the statement's table, which is the last word or, in other
+// spellings such as "carts;", carts.
 func failedQueries(statements ...string) (steps []testStep) {
 	for _, s := range statements {
 		name := s[strings.LastIndex(s, " ")+1:]

@@ -165,8 +165,9 @@ func TestReferencesAreLimited(t *testing.T) {
 	}
 }
 
-// FuzzWork checks that a reference has no control characters and at most 600 bytes.
-func FuzzWork(f *testing.F) {
+// FuzzWorkReferences checks that a reference to an agent's work, such as a commit or a pull request, has no control
+// characters and at most 600 bytes.
+func FuzzWorkReferences(f *testing.F) {
 	f.Add("bash", "git commit -m x && git push", "[main 3f2a9c1] x\nTo a:b/c\n   1a2b3c4..3f2a9c1  main -> main")
 	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
 	f.Fuzz(func(t *testing.T, tool, command, result string) {

@@ -237,10 +237,10 @@ func shortBody(raw []byte) string {
 	return shorten(strings.Join(strings.Fields(redactText(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
-// The constants bound the usage reported by the server, or estimate it if missing.
+// Constants for Usage.withEstimate.
 const (
-	maxUsage      = 1 << 32 // tokens; larger sums could overflow
-	bytesPerToken = 4
+	maxUsage      = 1 << 32 // tokens; larger numbers from the server could make sums overflow
+	bytesPerToken = 4       // for estimating a number that the server did not report
 )
 
 // withEstimate returns the usage, capped at maxUsage tokens. A missing number is estimated from the request's or the
@@ -255,8 +255,9 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns a reply's text. A refusal and a truncated or missing answer are ErrUnusable. Any other body is a
-// statusError, because the operator must change the URL or the server.
+// readReply returns the answer's text from a response body. If the model refused, or the answer is truncated or
+// missing, the error is ErrUnusable. If the body is an error or not a chat completion, the error is a statusError,
+// because the operator must change the URL or the server.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {

@@ -142,12 +142,14 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a word in a tool's name is in a list from lists.txt, such as the list "looks" or "destroys".
+// toolDoes reports whether a tool's name has a word from a list in lists.txt. A list's name, such as "looks" or
+// "destroys", says what such tools do.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
-// mayBePrivateName reports whether a name is longer than 40 bytes, or has characters not found in program names.
+// mayBePrivateName reports whether a parameter's name may contain private data, because it is longer than 40 bytes or
+// has characters that names in programs do not have.
 func mayBePrivateName(k string) bool {
 	return len(k) > 40 || !containsOnly(k, letters+digits+"_-")
 }

@@ -206,9 +206,10 @@ func (ps *parsedSession) showableWords(s *step) string {
 	return newStableMessage(s.text, publicWords(s), s.callWords()).display
 }
 
-// describesValue reports whether an error describes a value. An omitted word (…) makes the description useless.
-func describesValue(show string) bool {
-	low := strings.ToLower(show)
+// describesValue reports whether an error describes the value that it expects. An omitted word (…) makes the
+// description useless.
+func describesValue(errorText string) bool {
+	low := strings.ToLower(errorText)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
 		if _, rest, ok := strings.Cut(low, w); ok {
 			return len(strings.Fields(rest)) >= 2 && !strings.Contains(rest, "…")
@@ -225,7 +226,8 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns the fix if a lookup's result contains the new value, or every new word in the value.
+// lookupFix returns the fix if a lookup's result contains the new value, or all words in the new value that the old
+// value lacks.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {

@@ -19,8 +19,8 @@ type Ref struct {
 	Callers []string `json:"callers,omitempty"` // digests of the credentials in accepted requests (sample.Exchange)
 }
 
-// independentOf reports whether two sessions have different runs and credentials. A caller can choose names, words and
-// times, but not another caller's credential.
+// independentOf reports whether two sessions have different runs and credentials. Credentials count because a caller
+// can choose names, words and times, but cannot use another caller's credential.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false

@@ -273,7 +273,7 @@ func (c *changedTenants) add(tenant string) {
 	c.names[tenant] = true
 }
 
-// take returns the sorted tenants and empties the list. ok is false if some are missing.
+// take returns the sorted tenants and empties the list. ok is false if more tenants changed than the list holds.
 func (c *changedTenants) take() (names []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

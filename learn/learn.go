@@ -103,15 +103,16 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 // OnlyTenant returns the tenant if the store and this process have seen exactly one tenant, else "".
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
-// ChangedTenants returns the tenants with sessions settled since the last call. ok is false if some are missing.
+// ChangedTenants returns the tenants with sessions settled since the last call. ok is false if more tenants changed
+// than are recorded, so that names is incomplete.
 func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.changed.take() }
 
-// Beliefs returns a tenant's chooser without reading the backend. A tenant that is not in memory starts from the priors
-// until Run has loaded it.
+// Beliefs returns the chooser that holds a tenant's beliefs about lessons, without reading the backend. A tenant that
+// is not in memory starts from the priors until Run has loaded it.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds other replicas' settlements to the beliefs until ctx is done, or returns immediately without other
-// replicas.
+// Follow adds other replicas' settlements to the beliefs until ctx is done. If there are no other replicas, Follow
+// returns immediately.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }

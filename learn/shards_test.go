@@ -137,8 +137,8 @@ func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// During the traffic, a node is killed and slots move. Before that, each node's keys and memory are within 15% of the
-// mean.
+// While the test sends sessions to a Cluster, a node is killed and slots move to other nodes. Before that, each node's
+// keys and memory are within 15% of the mean.
 func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {

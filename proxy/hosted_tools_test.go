@@ -30,7 +30,7 @@ func TestOptOutCoversHostedToolCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // newFixtureOn set this type
+	f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // newFixture always sets a *store.Store
 	for _, name := range []string{"secret", "open"} {
 		f.send(t, http.MethodPost, "/v1/messages", http.Header{"Precept-Session": {name}}, fmt.Sprintf(`{"max_tokens":9,"messages":[{"role":"user","content":"read the %s file"}]}`, name))
 	}

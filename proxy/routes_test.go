@@ -34,14 +34,15 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the upstreams that got a request since before, joined by "+", and updates before.
-func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
+// newlyUsedUpstreams returns the names of the upstreams that got requests since the last call, joined by "+". counts
+// holds each upstream's request count at the last call, and is updated.
+func newlyUsedUpstreams(ups map[string]*upstream, counts map[string]int) string {
 	var names []string
 	for name, up := range ups {
-		for range up.requestCount() - before[name] {
+		for range up.requestCount() - counts[name] {
 			names = append(names, name)
 		}
-		before[name] = up.requestCount()
+		counts[name] = up.requestCount()
 	}
 	return strings.Join(names, "+")
 }

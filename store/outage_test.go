@@ -189,8 +189,8 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		f.offer(name, 1)
 		f.deliverFor(5 * time.Second)
 	}
-	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
-	for _, epoch := range []string{"two", "three"} { // each change starts a new delivery
+	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0") // admitted = stored + spooled + incomplete
+	for _, epoch := range []string{"two", "three"} {             // each change starts a new delivery
 		f.deleteSession("new")
 		shared.epoch = epoch
 		f.deliverFor(time.Second)

@@ -308,9 +308,9 @@ func (s *Store) SetRedactPersonal(on bool) { s.recorder.SetRedactPersonal(on) }
 // SetRetention replaces the age for deleting sessions; 0 means never.
 func (s *Store) SetRetention(age time.Duration) { s.deleter.setRetention(age) }
 
-// ForgetSession deletes the tenant's sessions with a name (the client's, precept's, or the id), and returns the count.
-// Equal names in different headers are different sessions. Later content is rejected, and counters keep the deleted
-// sessions' contributions.
+// ForgetSession deletes the tenant's sessions with the given name, and returns the session count. name is the client's
+// name for the session, precept's name, or the session id. Equal names in different headers are different sessions.
+// Later content is rejected, and counters keep the deleted sessions' contributions.
 //
 // Other replicas follow within seconds. Run executes the deletion; without Run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {

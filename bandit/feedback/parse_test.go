@@ -16,7 +16,7 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, tc := range []struct {
 		name, body string
-		want       feedback.Post // compared without correction and comment
+		want       feedback.Post // correction and comment are not compared
 		fault      string        // part of the error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
@@ -27,7 +27,7 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 		{"score without type", `{"session_id":"s","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
 		{"label without type or score", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
 		{"label poor", `{"session_id":"s","quality_label":"poor"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
-		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
+		{"label and a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
 		{"null values", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
 		{"score equal to type score", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
@@ -51,10 +51,10 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, feedback.Post{}, "source"},
 		{"bad label", `{"session_id":"s","quality_label":"great"}`, feedback.Post{}, "quality_label"},
 		{"score missing", `{"session_id":"s","type":"score"}`, feedback.Post{}, "score"},
-		{"score missing beside a label", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
+		{"label and a missing score", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
 		{"score above 1", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
 		{"score below 0", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
-		{"score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
+		{"score above 1 and a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
 		{"score is a string", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
 		{"score beyond float64", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
 		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},

@@ -149,14 +149,14 @@ type Day struct {
 	Control     Spending `json:"spent_control,omitzero"`
 }
 
-// Spending is the cost for the sessions with a reported usage.
+// Spending counts the input tokens in the sessions for which the provider reported token counts.
 type Spending struct {
 	Sessions int64 `json:"sessions"`
 	Input    int64 `json:"input"`  // tokens, including cached tokens
 	Cached   int64 `json:"cached"` // tokens from the provider's prompt cache
 }
 
-// Add adds the cost for other sessions.
+// Add adds the counts from other sessions.
 func (s *Spending) Add(o Spending) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }

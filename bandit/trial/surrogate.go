@@ -2,8 +2,8 @@ package trial
 
 import "math"
 
-// A reward's surrogate s is the absence of trouble after the pick: 1 less errors, loops and corrections, at least 0.
-// Every closed session has a surrogate. The estimate over all sessions is
+// The surrogate s for a reward y is the absence of trouble after the pick: 1 less errors, loops and corrections, at
+// least 0. Every closed session has a surrogate. With z as in Z, the estimate over all sessions is
 //
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
@@ -82,7 +82,8 @@ func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 
 const minSurrogatePicks = 100 // rewarded picks before the estimate uses surrogates
 
-// weight returns l = Cov(z(y), z(s)) / Var(z(s)) over all lessons, between 0 and 1.
+// weight returns the weight l in the formula above, between 0 and 1: Cov(z(y), z(s)) / Var(z(s)) over all lessons'
+// rewarded picks.
 func (c *Counters) weight() float64 {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -93,7 +94,7 @@ func (c *Counters) weight() float64 {
 	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))
 }
 
-// SurrogateStats is the input to the estimate over all sessions.
+// SurrogateStats holds one arm's sums for the estimate over all sessions, which uses the formula above.
 type SurrogateStats struct {
 	N1, N0    float64 // closed picks: injected, withheld
 	M1, M0    float64 // rewarded picks: injected, withheld

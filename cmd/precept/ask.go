@@ -60,7 +60,7 @@ func runningServer(cfg *configs.Config) (adminClient, error) {
 	}
 	token, err := adminToken(cfg)
 	if err != nil {
-		return adminClient{}, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
+		return adminClient{}, fmt.Errorf("a server uses the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
 	}
 	return adminClient{runFile.AdminURL, token}, nil
 }

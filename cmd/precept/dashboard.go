@@ -25,7 +25,7 @@ func (inv *invocation) dashboardCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Print the dashboard's login link, or open the dashboard",
-		Long: "Dashboard prints the login link for the server that runs on the data directory. The link contains the " +
+		Long: "Dashboard prints the login link for the server that uses the data directory. The link contains the " +
 			"admin token. --open opens the link in the browser and does not print the token. Exit code 1: no server " +
 			"runs.",
 		Args: argsValidator(cobra.NoArgs),

@@ -36,7 +36,7 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 			"overwrites the deleted parts of the files. The session's contribution to the lesson counters remains, " +
 			"because a counter is a sum without a reference to sessions.\n\nA session has three names: the name that " +
 			"the client sent, the name in precept's response header Precept-Session, and the id. Forget asks the " +
-			"server that runs on the data directory; without a server, forget changes the store directly. If no " +
+			"server that uses the data directory; without a server, forget changes the store directly. If no " +
 			"session has the name, forget says so and ends with exit code 1. With several replicas and one Redis, run " +
 			"run forget on one replica; the other replicas delete the data from memory and outbox within seconds. A " +
 			"replica that is down deletes the data from the outbox at the next start, even if forget found no data in " +

@@ -42,7 +42,7 @@ func (inv *invocation) importCommand() *cobra.Command {
 			"\"reward\" from 0 to 1 or \"success\" true or false. " +
 			"With --from, import reads a client's history on this machine (" + strings.Join(history.Names(), ", ") + "): " +
 			"all the client's files, or the FILEs. " +
-			"Each transcript becomes a session with exchanges and samples. precept redacts the texts, applies the configured opt-outs, and keeps the session out of every experiment. Importing a transcript again adds nothing, and a conversation that precept recorded itself is skipped. If a server runs on the data directory, the server imports the transcripts. " +
+			"Each transcript becomes a session with exchanges and samples. precept redacts the texts, applies the configured opt-outs, and keeps the session out of every experiment. Importing a transcript again adds nothing, and a conversation that precept recorded itself is skipped. If a server uses the data directory, the server imports the transcripts. " +
 			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
 		Example: "  precept import --from claude-code\n" +

@@ -32,7 +32,7 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ready",
 		Short: "Report whether the running server accepts requests, for health checks",
-		Long: "Ready asks /readyz on the server that runs on the data directory. Without run.json (the server's addresses) in the data directory, ready asks the address in the key listen. Exit code 0: the server " +
+		Long: "Ready asks /readyz on the server that uses the data directory. Without run.json (the server's addresses) in the data directory, ready asks the address in the key listen. Exit code 0: the server " +
 			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
 			"seconds.",
 		Args: argsValidator(cobra.NoArgs),

@@ -47,7 +47,7 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show each lesson's effect, interval and verdict",
-		Long: "Report asks the server that runs on the data directory, which knows the newest sessions, or reads the " +
+		Long: "Report asks the server that uses the data directory, which knows the newest sessions, or reads the " +
 			"store if no server runs.\n\nverdict: the conclusion that the interval permits; docs/EXPERIMENT.md lists " +
 			"the verdicts. effect: how the lesson changes a session's reward, in points of 100, with a 95% interval " +
 			"that is valid however often you read the report; on a wide terminal also as a drawing. sessions: the " +

@@ -30,7 +30,7 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
 		Short: "Follow a session's turns, with the inserted and the withheld lessons",
-		Long: "Watch asks the server that runs on the data directory for a session, and prints each turn a few seconds " +
+		Long: "Watch asks the server that uses the data directory for a session, and prints each turn a few seconds " +
 			"after the turn ends: messages and calls, inserted lessons, lessons that a random decision withheld, " +
 			"loops, errors and tokens. Watch ends when the session closes, and prints the reward; Ctrl-C ends watch " +
 			"earlier.\n\nA session has three names: the name that the client sent, the name in precept's response " +

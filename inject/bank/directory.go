@@ -150,8 +150,8 @@ func (d Directory) realPath(name string) string {
 }
 
 const (
-	tailBytes    = 1 << 20  // read first from the end of the log
-	maxTailBytes = 64 << 20 // read at most from the end of the log
+	tailBytes    = 1 << 20  // read at first by Tail
+	maxTailBytes = 64 << 20 // the most that Tail reads
 )
 
 // Tail returns the newest n events, oldest first, without incomplete lines from a crash.

@@ -114,10 +114,11 @@ func (t *Traffic) Add(queries []Query) {
 	}
 }
 
+// likeText is a text whose likeness to lessons is computed: words from the user, or an error.
 type likeText struct {
 	text, callID string
 	from         textKind
-	kinds        []detect.Kind // error kinds, most specific first; nil also for a general kind such as build-failed
+	kinds        []detect.Kind // error kinds, most specific first; nil if the first kind is too general, such as build-failed
 }
 
 // windows yields the text's windows, except single markup tags and the user's sentences that forbid something.

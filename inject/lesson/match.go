@@ -24,7 +24,7 @@ const maxWork = 1 << 18
 type scratch struct {
 	text    []byte       // folded text
 	budget  int          // remaining part of maxWork
-	foundIn []int32      // by phrase, the last text with the phrase: userWordsID, 1 + an error's index, or 0 for none
+	foundIn []int32      // by phrase: the id of the last text with the phrase (textID in scan), or 0
 	phrases []int32      // found phrases
 	states  []matchState // by lesson
 	touched []int32      // lessons with a trigger or not_keyword in a text
@@ -40,7 +40,7 @@ func (s *scratch) touch(n int32) *matchState {
 	return m
 }
 
-// userWordsID means the user's words in scratch.foundIn.
+// userWordsID is the text id for the user's words.
 const userWordsID = -1
 
 func (s *scratch) recordPhrase(id, textID int32) {

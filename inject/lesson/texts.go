@@ -13,8 +13,8 @@ import (
 // SecretFinder returns the kinds of secrets in a text.
 type SecretFinder = func(text string) []string
 
-// Texts parses a bank's files, from a directory or a shared Redis, into a book. If a text becomes invalid, the last
-// valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
+// Texts parses the lesson files in a bank (a directory or a shared Redis) into a Book. If a text becomes invalid, the
+// last valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
 type Texts struct {
 	pathPrefix string            // prepended to names in messages
 	secrets    []SecretFinder    // a secret quarantines a text until it is approved

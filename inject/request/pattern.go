@@ -24,7 +24,7 @@ type element struct {
 	firstWords                        []bool  // by word number, whether one of phrases begins with the word
 }
 
-// vocabulary numbers the table's words and prefixes. 0 means no word.
+// vocabulary assigns a number to each word and prefix in the table. The number 0 means no word.
 type vocabulary struct {
 	words    map[string]int
 	prefixes map[string]int // keys have minPrefix to maxPrefix bytes
@@ -36,7 +36,8 @@ const (
 	maxPrefix = 12 // bytes
 )
 
-// number returns a term's number, and adds a new term. A term is a word, or a word prefix with a ~ at the end.
+// number returns a term's number, and assigns a number to a term that has none. A term is a word, or a word prefix with
+// a ~ at the end.
 func (v *vocabulary) number(term string) (int, error) {
 	list := v.words
 	text, prefix := strings.CutSuffix(term, "~")

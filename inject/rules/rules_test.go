@@ -104,8 +104,8 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns the part of a recorded request with the rules files. The agent had several files, in the home
-// folder and in the project.
+// readCaptured returns a request that was recorded from an agent, cut to the part that contains the rules files. The
+// agent had several rules files, in the home folder and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))

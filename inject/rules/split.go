@@ -177,7 +177,8 @@ func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	}
 }
 
-// bulletEnd returns the line after a bullet: the next bullet, or text at the left margin after a blank line.
+// bulletEnd returns the index of the first line that does not belong to the bullet in line i: the next bullet, or text
+// at the left margin after a blank line.
 func (s *splitter) bulletEnd(i, to int) int {
 	for n := i + 1; n < to; n++ {
 		l := &s.lines[n]

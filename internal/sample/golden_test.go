@@ -47,6 +47,8 @@ func workSession() sample.Session {
 	return s.session
 }
 
+// talkSession returns a conversation without tool calls: replies that were incomplete, failed or aborted, two complete
+// replies, and several ratings.
 func talkSession() sample.Session {
 	s := newScript()
 	s.session.Name = ""

@@ -53,8 +53,8 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
 }
 
-// partsForMerge returns the parts for a merge with other. If t has no parts, because a replica with an earlier release
-// wrote it, its only part is the sums minus the parts in other.
+// partsForMerge returns t's parts for a merge with other. If t has no parts, because a replica with an earlier release
+// wrote it, partsForMerge returns one part under pastParts: t's sums minus the parts in other, which the sums include.
 func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()

@@ -256,18 +256,19 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set stores the value for a known key, and reports whether the key is known. The first value for a key stays.
+// set stores the value for a known key, and reports whether the key is known. For a repeated key, set keeps the first
+// value.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
 	}[strings.ToLower(unescape(key))]
 	if ok && *field == "" {
-		*field = strings.Clone(NormalizeName(unescape(value))) // a session must not keep the whole path
+		*field = strings.Clone(NormalizeName(unescape(value))) // a substring would keep the whole path in memory
 	}
 	return ok
 }
 
-// unescape decodes %xx. A text with an invalid escape stays unchanged.
+// unescape decodes %xx. A string with an invalid escape is returned unchanged.
 func unescape(s string) string {
 	if d, err := url.PathUnescape(s); err == nil {
 		return d

@@ -97,7 +97,8 @@ func appendEnd(end, p []byte) []byte {
 	return append(end, p...)
 }
 
-// readLast reads the last usage object in the end of a JSON text. In a quoted text, the key would be \"usage\".
+// readLast reads the last usage object in the end of a JSON text that was too long to keep. A usage object inside a
+// JSON string, where the quotes around the key are escaped, is ignored.
 func (t *tokens) readLast(b []byte) {
 	const key = `"usage"`
 	for end := len(b); ; {

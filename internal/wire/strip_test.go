@@ -28,32 +28,32 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 		}
 		(*step)[i].texts = append((*step)[i].texts, e.Text)
 	}
-	for _, spots := range steps {
+	for _, insertions := range steps {
 		var err error
-		if body, err = strip(d, body, spots); err != nil {
+		if body, err = strip(d, body, insertions); err != nil {
 			return nil, err
 		}
 	}
 	return body, nil
 }
 
-// strip returns an error if an insertion is not in body.
-func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
-	if len(spots) == 0 {
+// strip removes the inserted texts from body, and returns an error if a text is not at the insertion's place.
+func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
+	if len(insertions) == 0 {
 		return bytes.Clone(body), nil
 	}
 	r, err := Parse(d, body)
 	if err != nil {
 		return nil, fmt.Errorf("strip: %w", err)
 	}
-	cuts := make([]span, 0, len(spots))
-	for _, ins := range spots {
+	cuts := make([]span, 0, len(insertions))
+	for _, ins := range insertions {
 		cut, ok := r.insertedSpan(ins)
 		if !ok {
 			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", ins.item, ins.block, d)
 		}
 		cuts = append(cuts, cut)
-		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // also remove the quote after the null
+		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // a string replaced a null: also remove the quote after the word null
 			cuts = append(cuts, span{cut.end + len(nullText), cut.end + len(nullText) + 1})
 		}
 	}

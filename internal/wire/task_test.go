@@ -49,7 +49,7 @@ func TestTaskRemovesHarnessTemplate(t *testing.T) {
 		"OpenHands, no tools":    "A running example.\nUSER: list\n\n--------------------- NEW TASK DESCRIPTION ---------------------\n<issue_description>\n@\n</issue_description>\n--------------------- END OF NEW TASK DESCRIPTION ---------------------\n\nFollow the format!",
 		"Kiro":                   "--- CONTEXT ENTRY BEGIN ---\nCurrent time: noon\n--- CONTEXT ENTRY END ---\n\n--- USER MESSAGE BEGIN ---\n@--- USER MESSAGE END ---",
 		"CrewAI":                 "\nCurrent Task: @\n\nThis is the expected criteria for your final answer: A diff.\nyou MUST return it.",
-		"CrewAI, in text":        "\nCurrent Task: @\n\nBegin! This is VERY important to you, use the tools available.\n\nThought:",
+		"CrewAI, ReAct":          "\nCurrent Task: @\n\nBegin! This is VERY important to you, use the tools available.\n\nThought:",
 		"CrewAI, nothing else":   "\nCurrent Task: @",
 		"smolagents":             "New task:\n@",
 		"LangChain, ReAct":       "Answer as best you can.\n\nQuestion: the input question\nThought: think\n\nBegin!\n\nQuestion: @\nThought:",

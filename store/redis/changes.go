@@ -150,8 +150,9 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	}
 }
 
-// readLogs reads the changed shards' log entries. Other replicas' entries become pending deltas if the tenant's
-// counters are known. gaps has the indices of incomplete logs. The caller holds s.progress.mu.
+// readLogs reads the changed shards' new log entries. Other replicas' entries become pending deltas for the tenants
+// whose counters are known. gaps says by index in shardChanges whether a log is incomplete. The caller must hold
+// s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))

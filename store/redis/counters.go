@@ -27,13 +27,13 @@ type counterRow struct {
 }
 
 // Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. A shard
-// that gets a settlement meanwhile is read again, up to maxCounterReads times. If settlements never pause, some rows
-// lack the last sessions.
+// that gets a settlement during the read is read again, up to maxCounterReads times. If settlements arrive during every
+// read, some rows may lack the newest settlements.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.tenantKeyspaces(tenant)
-		// settlementsByShard is the newest settlement in the result, by shard. A shard without counters keeps the one
-		// read by Positions.
+		// settlementsByShard holds the newest settlement included in the result, by shard. For a shard without
+		// counters, this is the settlement that Positions read last.
 		settlementsByShard := s.progress.lastRead(len(keyspaces))
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {

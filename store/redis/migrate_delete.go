@@ -103,7 +103,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			return err
 		}
 		var keys []string
-		movingKeys := map[string]bool{} // set by immigrate.lua in the sessions' shards
+		movingKeys := map[string]bool{} // used by immigrate.lua during the migration, in the sessions' new shards
 		for i, id := range ids {
 			movingKeys[m.newKeys(sessionLocation(tenant, idFromBytes(id))).base+"moving"] = true
 			for _, kind := range sessionKeyKinds {

@@ -181,8 +181,9 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 	return text
 }
 
-// sampleStreams returns the sample streams that a tenant can have: in the shards with the tenant's sessions or, with
-// many sessions, in all shards.
+// sampleStreams returns the keys for the tenant's sample streams in the new layout. These are the streams in the shards
+// that hold the tenant's sessions. If the tenant has more sessions than there are shards, sampleStreams assumes that
+// every shard holds some.
 func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) ([]string, error) {
 	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.options.Shards) + 1}
 	ids, err := c.ZRangeByScore(ctx, m.oldKeys(tenant).base+"seen", by).Result()

@@ -78,9 +78,9 @@ func tenantLocation(tenant string) location {
 }
 
 // keyspace is a group of keys in one shard: a tenant's keys, or the keys without a tenant. The key names after base:
-//   - s:, x:, m:, f: and k:, with a session id: row, exchanges, samples, feedback, index entries
-//   - seen, order, told: sessions by last use, first write and newest feedback
-//   - samples: sample stream; counters and c: counter rows; parked and p: parked feedback
+//   - for each session ID: s:ID (row), x:ID (exchanges), m:ID (samples), f:ID (feedback) and k:ID (index entries)
+//   - sorted sets of sessions: seen (by last use), order (by first write) and told (by newest feedback)
+//   - samples (the sample stream), counters and c: (counter rows), parked and p: (parked feedback)
 //
 // The key names after listPrefix are t (totals), due, unsettled, aside (sessions set aside), gone (unfinished
 // deletions), tenants, moved and log (settlements).

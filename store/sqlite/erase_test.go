@@ -69,7 +69,7 @@ func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	return all
 }
 
-// echoBytes returns the bytes of an echo key in the file.
+// echoBytes returns an echo key as the bytes that represent it in the database file.
 func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)

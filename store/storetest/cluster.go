@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// minClusterNodes is a Redis Cluster's smallest number of masters.
+// minClusterNodes is the minimum number of masters in a Redis Cluster.
 const minClusterNodes = 3
 
 const clusterSlots = 16384

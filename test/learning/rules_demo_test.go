@@ -9,6 +9,8 @@ import (
 	"precept/test/harness"
 )
 
+// A round has 100 of the 400 sessions. The demo plans 93 picks per section, because it divides the 100 sessions by
+// sessionsPerPick, 1.07.
 func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the demo plays 400 sessions in four rounds")

@@ -61,8 +61,8 @@ func findLeaks(texts map[string]string, values map[string]string) (found []strin
 	return slices.Compact(found)
 }
 
-// newStreamingModel starts a model that streams text as content and as a tool call argument, in pieces with seven
-// bytes. If the request contains "hang up", the model instead streams the first three quarters of secret and closes the
+// newStreamingModel starts a model that streams text as content and as a tool call argument, in pieces of seven bytes.
+// If the request contains "hang up", the model instead streams the first three quarters of secret and then closes the
 // connection.
 func newStreamingModel(t *testing.T, text, secret string) *httptest.Server {
 	t.Helper()

@@ -336,6 +336,7 @@ func (k *knownNames) findCommand(words []string) (c *command, rest []string) {
 	return c, nil
 }
 
+// hasFlag reports whether the command or one of its subcommands has the flag.
 func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true

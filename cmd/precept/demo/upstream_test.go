@@ -42,7 +42,7 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path, body string
 		status     int
-		text       string // of the reply; the note in "Step done" may differ
+		text       string // the reply's text; after "Step done", the note is not compared
 	}{
 		"unsupported endpoint":       {"/v1/models", "", 404, ""},
 		"no ticket":                  {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},

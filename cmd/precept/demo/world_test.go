@@ -50,7 +50,7 @@ func TestEffectReturnsTrueEffects(t *testing.T) {
 	}
 }
 
-func TestSuccessChanceChangesByEffect(t *testing.T) {
+func TestLessonChangesSuccessChanceByEffect(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))

@@ -112,14 +112,14 @@ func (f *failures) reportPanic(step label.Step, value any) {
 
 // limiter permits one log line per step and interval.
 type limiter struct {
-	now      func() time.Time
-	mu       sync.Mutex
-	last     map[label.Step]time.Time
-	isFaulty map[label.Step]bool // a line was permitted since the last endOutage call
+	now          func() time.Time
+	mu           sync.Mutex
+	last         map[label.Step]time.Time
+	outageLogged map[label.Step]bool // a line was permitted, and endOutage was not called after it
 }
 
 func newLimiter(now func() time.Time) *limiter {
-	return &limiter{now: now, last: map[label.Step]time.Time{}, isFaulty: map[label.Step]bool{}}
+	return &limiter{now: now, last: map[label.Step]time.Time{}, outageLogged: map[label.Step]bool{}}
 }
 
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
@@ -132,7 +132,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	if now.Sub(l.last[step]) < interval {
 		return false
 	}
-	l.last[step], l.isFaulty[step] = now, true
+	l.last[step], l.outageLogged[step] = now, true
 	return true
 }
 
@@ -142,9 +142,9 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 func (l *limiter) endOutage(step label.Step) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isFaulty[step] {
+	if !l.outageLogged[step] {
 		return false
 	}
-	l.last[step], l.isFaulty[step] = l.last[step].Add(outageInterval-time.Minute), false
+	l.last[step], l.outageLogged[step] = l.last[step].Add(outageInterval-time.Minute), false
 	return true
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// logWait is the maximum time that a request waits for a log line.
+// logWait is the maximum time that a request waits for the write of a log line.
 const logWait = time.Second
 
 // logWriter writes log lines for slog. If a write hangs, because the log's reader does not read, logWriter drops the

@@ -41,7 +41,8 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.D
 	return string(text), time.Since(start)
 }
 
-// The limits are limits.header_timeout during a request, and two minutes between requests.
+// The server closes a connection after limits.header_timeout if the request is incomplete, or after two minutes without
+// a request.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	runInBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || openFor != 7*time.Second {

@@ -66,7 +66,8 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// sessionTrials returns a session's trials, or none if it is excluded from the experiment or had no match.
+// sessionTrials returns a session's trials. A session has no trials if it is excluded from the experiment, or if no
+// lesson has matched and so nothing was decided.
 func sessionTrials(r session.Row, settled session.SettledState, assignment *trial.Assignment) []sample.Trial {
 	if assignment.Excluded || !assignment.Decided {
 		return nil
@@ -76,7 +77,7 @@ func sessionTrials(r session.Row, settled session.SettledState, assignment *tria
 		At: r.Started.UTC().Format(time.RFC3339),
 	}
 	if base.Closed {
-		base.Reward = cmp.Or(assignment.Reward, feedback.DefaultDefinition)
+		base.Reward = cmp.Or(assignment.Reward, feedback.DefaultDefinition) // the definition; the value is base.Outcome
 	}
 	if settled.Rewarded {
 		base.Outcome = &settled.Reward

@@ -32,7 +32,8 @@ func testPut(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// testRepeatedRecords tests that Record ignores an equal lesson, and replaces the text of a lesson with an equal title.
+// testRepeatedRecords tests that Record ignores a lesson that equals a recorded one. If only the title is equal, Record
+// stores the new text in the recorded lesson.
 func testRepeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
