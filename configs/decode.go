@@ -139,6 +139,10 @@ func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTa
 	for it := pairs.MapRange(); it.Next(); {
 		key := reflect.ValueOf(unmaskReferences(it.Key().GetToken().Value))
 		keyPath := join(path, key.String())
+		if err := checkPrintable(key.String()); err != nil {
+			d.addFault(path, it.Key(), key.String(), err.Error())
+			continue
+		}
 		if out.MapIndex(key).IsValid() {
 			d.addFault(keyPath, it.Key(), "", "is given twice; keep one")
 			continue

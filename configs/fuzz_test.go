@@ -13,6 +13,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: [", "bandit: {epsilon: .nan}", "bandit:\n  epsilon: ${X}\n", "listen: 127.0.0.1:0", "? a\n: b", "upstreams: {a: {url: http://h}}",
 		"keys: [{}]", "tags: {a: b}", "&a [*a]", "<<: {listen: x}", "limits: {body_bytes: 1EiB}", "---\n---\n", "\ufeffk: 1", "!!binary a", "learning: {opt_out_patterns: a,b}",
+		"upstreams: {\x10: {url: http://h}}",
 	} {
 		f.Add(seed)
 	}

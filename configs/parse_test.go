@@ -327,6 +327,10 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens holds the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("token with a NUL: got error %v, want %s", err, want)
 	}
+	_, err = Parse(Sources{File: []byte("upstreams: {\x10: {url: http://h}}")})
+	if want := `upstreams = "\x10" holds the control character U+0010; remove it`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("upstream name with a control character: got error %v, want %s", err, want)
+	}
 }
 
 func TestMisspeltVariableFaultSuggestsLikelyKey(t *testing.T) {
