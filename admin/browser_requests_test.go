@@ -210,7 +210,7 @@ func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 	t.Cleanup(server.Close)
 	goBack := func(selector string) {
 		t.Helper()
-		tb.eval(t, `(document.documentElement.dataset.before = "1", history.back())`)
+		tb.eval(t, `(document.documentElement.dataset.before = "1", setTimeout(() => history.back()))`)
 		tb.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+selector)))
 	}
 	tb.do(t,
