@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,75 @@ func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 	}
 	if x := storedExchangesIn(t, f, session.NamespaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("parent has %d stored exchanges, want 3", len(x))
+	}
+}
+
+// A sub-agent that the agent's headers declare has a separate session in the parent's unit, even with the parent's
+// tools and history (Codex forks the history). The inherited history keeps the parent's blocks.
+func TestDeclaredSubAgentsShareUnit(t *testing.T) {
+	for _, tc := range []struct {
+		agent     string
+		namespace session.Namespace
+		main      http.Header
+		sub       func(name string) http.Header
+	}{
+		{
+			"codex", session.NamespaceCodexSession,
+			http.Header{"User-Agent": {"codex_exec/0.171.0"}, "Session-Id": {"root"}, "Thread-Id": {"root"}},
+			func(name string) http.Header {
+				return http.Header{"User-Agent": {"codex_exec/0.171.0"}, "Session-Id": {"root"}, "Thread-Id": {name}, "X-Codex-Parent-Thread-Id": {"root"}}
+			},
+		},
+		{
+			"claude", session.NamespaceClaude,
+			http.Header{"X-Claude-Code-Session-Id": {"root"}},
+			func(name string) http.Header {
+				return http.Header{"X-Claude-Code-Session-Id": {"root"}, "X-Claude-Code-Agent-Id": {name}}
+			},
+		},
+		{
+			"opencode", session.NamespaceXSession,
+			http.Header{"X-Session-Id": {"root"}},
+			func(name string) http.Header {
+				return http.Header{"X-Session-Id": {name}, "X-Parent-Session-Id": {"root"}}
+			},
+		},
+	} {
+		t.Run(tc.agent, func(t *testing.T) {
+			n := 0
+			up := newUpstream(t, countingModel(&n))
+			f := newFixture(t, up, "", newBook(t, "one: fix the build", "two: find the parser"), injectAll())
+			send := func(h http.Header, c *agentConversation) string {
+				t.Helper()
+				h.Set("Authorization", "Bearer k")
+				f.send(t, "POST", chatPath, h, c.body())
+				return string(up.lastRequest(t).body)
+			}
+			tools := []string{"bash", "spawn_agent"}
+			main := &agentConversation{system: "You build.", tools: tools, list: []obj{{"role": "user", "content": "Please fix the build"}}}
+			send(tc.main, main)
+			main.addCall(n, `{"command":"ls"}`, "README.md")
+			send(tc.main, main)
+			fork := &agentConversation{system: "You build.", tools: tools, list: append(slices.Clone(main.list), obj{"role": "user", "content": "Please find the parser"})}
+			fresh := &agentConversation{system: "You build.", tools: tools, list: []obj{{"role": "user", "content": "Please find the parser"}}}
+			for turn := range 2 {
+				if sent := send(tc.sub("fork"), fork); strings.Count(sent, "[one]") != 1 || strings.Count(sent, "[two]") != 1 {
+					t.Errorf("turn %d of the fork: the upstream got %s, want [one] and [two] exactly once", turn, sent)
+				}
+				fork.addCall(n, `{"command":"ls src"}`, "parser.go")
+				if sent := send(tc.sub("fresh"), fresh); strings.Contains(sent, "[one]") || strings.Count(sent, "[two]") != 1 {
+					t.Errorf("turn %d of the fresh sub-agent: the upstream got %s, want [two] exactly once and no [one]", turn, sent)
+				}
+				fresh.addCall(n, `{"command":"ls src"}`, "parser.go")
+			}
+			if sent := send(tc.main, main); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
+				t.Errorf("parent's next turn: the upstream got %s, want [one] exactly once and no [two]", sent)
+			}
+			waitForUnit(t, f, session.NamedID("default", tc.namespace, "root"), 2)
+			if x := storedExchangesIn(t, f, tc.namespace, "root")["default"]; len(x) != 3 {
+				t.Errorf("parent has %d stored exchanges, want 3", len(x))
+			}
+		})
 	}
 }
 

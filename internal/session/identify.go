@@ -44,6 +44,9 @@ type Claim struct {
 	Namespace Namespace
 	Method    Method
 	Previous  string // previous_response_id
+
+	Parent          string // the parent session's name if the agent's headers declare a sub-agent, otherwise empty
+	ParentNamespace Namespace
 }
 
 const (
@@ -71,6 +74,7 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 		c.Previous = NormalizeName(req.Hints.PreviousID)
 	}
 	c.setSession(h, form, req)
+	c.setSubAgent(h)
 	return c
 }
 
@@ -125,6 +129,30 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 			return
 		}
 	}
+}
+
+// setSubAgent gives a sub-agent's conversation a separate name if the agent's headers declare a sub-agent. The name so
+// far becomes the parent's name. Codex and opencode name each conversation; Claude Code's ids count within a session.
+func (c *Claim) setSubAgent(h http.Header) {
+	if c.Session == "" || c.hasSharedName() {
+		return
+	}
+	parent, name, namespace := c.Session, "", NamespaceClaudeAgent
+	if agent := h.Get("X-Claude-Code-Agent-Id"); agent != "" {
+		name = c.Session + "/" + agent
+	} else if h.Get("X-Codex-Parent-Thread-Id") != "" {
+		name, namespace = h.Get("Thread-Id"), NamespaceCodexThread
+	} else if above := h.Get("X-Parent-Session-Id"); above != "" {
+		name, namespace = h.Get("X-Session-Id"), NamespaceXSession
+		if c.Namespace == NamespaceXSession {
+			parent = NormalizeName(above)
+		}
+	}
+	if name = NormalizeName(name); name == "" || name == parent {
+		return
+	}
+	c.Parent, c.ParentNamespace = parent, c.Namespace
+	c.Session, c.Namespace, c.Method = name, namespace, ByAgent
 }
 
 // sessionHeader returns the session name in a known agent's header. Session-Id and Thread-Id are read only for codex,

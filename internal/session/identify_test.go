@@ -90,6 +90,33 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	}
 }
 
+func TestIdentifyNamesDeclaredSubAgents(t *testing.T) {
+	for _, tc := range []struct {
+		name, path      string
+		h               http.Header
+		session         string
+		namespace       session.Namespace
+		parent          string
+		parentNamespace session.Namespace
+	}{
+		{"Claude Code", "/v1/messages", headers("X-Claude-Code-Session-Id", "s", "X-Claude-Code-Agent-Id", "a"), "s/a", session.NamespaceClaudeAgent, "s", session.NamespaceClaude},
+		{"Claude Code, named by the path", "/p/session=q/v1/messages", headers("X-Claude-Code-Session-Id", "s", "X-Claude-Code-Agent-Id", "a"), "q/a", session.NamespaceClaudeAgent, "q", session.NamespaceSession},
+		{"Claude Code's main agent", "/v1/messages", headers("X-Claude-Code-Session-Id", "s"), "s", session.NamespaceClaude, "", ""},
+		{"Codex", "/v1/responses", headers("User-Agent", "codex_exec/0.171.0", "Session-Id", "s", "Thread-Id", "t", "X-Codex-Parent-Thread-Id", "s"), "t", session.NamespaceCodexThread, "s", session.NamespaceCodexSession},
+		{"Codex' main agent", "/v1/responses", headers("User-Agent", "codex_exec/0.171.0", "Session-Id", "s", "Thread-Id", "s"), "s", session.NamespaceCodexSession, "", ""},
+		{"opencode", "/v1/chat/completions", headers("X-Session-Id", "c", "X-Parent-Session-Id", "s"), "c", session.NamespaceXSession, "s", session.NamespaceXSession},
+		{"opencode, named by a header", "/v1/chat/completions", headers("Precept-Session", "q", "X-Session-Id", "c", "X-Parent-Session-Id", "s"), "c", session.NamespaceXSession, "q", session.NamespaceSession},
+		{"no session name", "/v1/messages", headers("X-Claude-Code-Agent-Id", "a"), "", "", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := session.Identify(tc.h, tc.path, nil)
+			if c.Session != tc.session || c.Namespace != tc.namespace || c.Parent != tc.parent || c.ParentNamespace != tc.parentNamespace {
+				t.Errorf("got Session = %q (%s), Parent = %q (%s), want %q (%s), %q (%s)", c.Session, c.Namespace, c.Parent, c.ParentNamespace, tc.session, tc.namespace, tc.parent, tc.parentNamespace)
+			}
+		})
+	}
+}
+
 func TestIdentifyReadsCodexHeadersOnlyFromCodex(t *testing.T) {
 	for ua, want := range map[string]string{
 		"codex_exec/0.169.0": "s", "codex-tui/1 (x)": "s", "curl/8": "", "": "", "mycodex/1": "",

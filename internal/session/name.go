@@ -49,6 +49,7 @@ type Namespace string
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
+	NamespaceClaudeAgent         Namespace = "x-claude-code-agent-id"
 	NamespaceCodexSession        Namespace = "session-id"
 	NamespaceCodexThread         Namespace = "thread-id"
 	NamespaceXSession            Namespace = "x-session-id"
@@ -66,9 +67,9 @@ const (
 // NamespaceRun is for runs. A run and a session can have the same name.
 const NamespaceRun Namespace = "run"
 
-func namespaces() [14]Namespace {
+func namespaces() [15]Namespace {
 	return [...]Namespace{
-		NamespaceSession, NamespaceClaude, NamespaceCodexSession, NamespaceCodexThread, NamespaceXSession, NamespaceSessionUnderscoreID, NamespaceAffinity,
+		NamespaceSession, NamespaceClaude, NamespaceClaudeAgent, NamespaceCodexSession, NamespaceCodexThread, NamespaceXSession, NamespaceSessionUnderscoreID, NamespaceAffinity,
 		NamespaceHelicone, NamespaceLiteLLM, NamespaceAgent, NamespaceMetadata, NamespaceUserID, NamespaceCacheKey, NamespaceConversation,
 	}
 }
@@ -100,6 +101,9 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	sum := sha256.Sum256(b)
 	return NamedID(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
+
+// ParentID returns the ID of the parent session that a sub-agent's claim names.
+func (sc Scope) ParentID(c Claim) ID { return sc.scopedID(c.ParentNamespace, c.Parent) }
 
 // IDsByName returns the IDs for a name in all namespaces, because feedback does not name the namespace. A name that is
 // an ID in hex form also stands for this ID.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"slices"
 
 	"precept/internal/wire"
@@ -41,6 +42,24 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 		}
 	}
 	return false
+}
+
+// InheritBlocks copies the parent's blocks into a new sub-agent's record if the request continues the parent's history,
+// which the provider may have cached with the blocks. The caller holds the parent's lock.
+func (r *Record) InheritBlocks(parent *Record, req *wire.Request) {
+	if parent.Thread.Turns == 0 || req.Delta || !parent.ShowsConversation(req) {
+		return
+	}
+	for _, b := range parent.Lessons.Blocks {
+		if _, _, ok := req.Find(b.Anchor); !ok {
+			continue
+		}
+		b.Turn, b.AnchorRemoved = r.Thread.Turns+1, false
+		r.Lessons.Blocks = append(r.Lessons.Blocks, b)
+		r.Lessons.BlockBytes += len(b.Text)
+		r.Lessons.Matched = append(r.Lessons.Matched, b.Slugs...)
+	}
+	r.Lessons.Loops.WarnedCalls = maps.Clone(parent.Lessons.Loops.WarnedCalls)
 }
 
 // ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of one of

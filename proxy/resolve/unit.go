@@ -30,7 +30,9 @@ func (s *search) joinUnit() bool {
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
-		parent = s.callingSession(rec)
+		if parent = s.declaredParent(rec); parent == nil {
+			parent = s.callingSession(rec)
+		}
 		defer func() { s.releaseUnlessUnit(parent) }()
 	}
 	var parentMember session.Member
@@ -57,6 +59,28 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
+// declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on.
+func (s *search) declaredParent(rec *session.Record) *store.Session {
+	if s.query.Claim.Parent == "" {
+		return nil
+	}
+	ses, uncertain := s.resolver.store.Acquire(s.ctx, s.query.Scope.Tenant, s.query.scope().ParentID(s.query.Claim))
+	if uncertain && !rec.Assignment.Excluded {
+		s.exclude(rec, label.ExcludedLate)
+	}
+	if ses == nil {
+		return nil
+	}
+	if ses = s.unlessOptedOut(ses); ses == nil {
+		rec.OptOut.NoLearn = true // the sub-agent may continue the parent's history
+		return nil
+	}
+	ses.Record.Mutex.Lock()
+	defer ses.Record.Mutex.Unlock()
+	rec.InheritBlocks(ses.Record, s.query.Request)
+	return ses
+}
+
 // callingSession pins the session with the tool call that started the conversation, because the call may repeat lessons
 // from that session. If several sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
@@ -68,7 +92,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 		return nil
 	}
 	if isCertain {
-		return s.pinUnlessOptedOut(id)
+		return s.unlessOptedOut(s.resolver.store.AcquireInMemory(id))
 	}
 	if !rec.Assignment.Excluded {
 		rec.State.Ambiguous = true
@@ -77,10 +101,9 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinUnlessOptedOut pins a session, or returns nil for an opted-out session. An opted-out session cannot be a unit,
-// because a unit's stored row names the member sessions.
-func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
-	ses := s.resolver.store.AcquireInMemory(id)
+// unlessOptedOut returns the pinned session, or releases an opted-out session and returns nil. An opted-out session
+// cannot be a unit, because a unit's stored row names the member sessions.
+func (s *search) unlessOptedOut(ses *store.Session) *store.Session {
 	if ses == nil {
 		return nil
 	}

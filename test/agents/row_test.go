@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,29 +23,41 @@ func columns() []string {
 	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused", "scan", "kept", "cutout"}
 }
 
-const legend = `exit      the exit codes are equal to those of a direct run (without precept)
+// legend is also in docs/AGENTS.md.
+const legend = `exit      the same exit codes as in a direct run
 requests  as many main requests as in a direct run, and the same requests to other endpoints
-prefix    the messages of each request begin with those of the previous request, if this holds for the agent's own list
-bytes     without the inserted blocks, each request is equal to the agent's request
-lesson    exactly one lesson block in each request
+prefix    each request's message list begins with the previous request's list, if this holds for the agent's own lists
+bytes     without the inserted blocks, each request has the agent's own bytes
+lesson    exactly one lesson block, from the first request on
 error     exactly one block of the lesson that matches a tool's error, from this error on
-loop      exactly one loop warning, from the second equal failure on, unchanged
-side      side requests (outside of the conversation) reach the model unchanged
-session   all requests, also of the resumed conversation, belong to one session
-new       a new conversation with the same words is another session, with one lesson block
-counts    the metrics of precept have the numbers of sessions, matches, injections and loops; a retry counts nothing
-429 500 cut   the retry has the session and the messages of the request that was refused, failed or was cut
-end       after a stream without an end marker the agent reacts as in a direct run
-restart   precept is restarted with its data: the resumed conversation has the same session and the same block
-parallel  two agents with the same words at the same time have two sessions, each with its own blocks
-interrupt ^C during a reply closes the connection to the model; the resumed conversation has the same session and block
-compact   the agent replaces its history by a summary: the requests of a direct run, one session, at most one block
-refused   the model refuses blocks: precept repeats the request once without blocks, and the agent sees no refusal
-scan      precept rules scan finds the rules file of the project with all its sections
-kept      two sections of the rules file are measured: requests and exit codes as in a direct run, and the kept section is in each request
-cutout    the section that the coin cuts is in no main request; all other bytes are equal to the agent's
--         does not apply to this agent
+loop      exactly one loop warning, from the second identical failure on, unchanged
+side      side requests reach the model unchanged
+session   all requests belong to one session, also in the resumed conversation
+new       a new conversation with the same words is another session, with its own block
+counts    precept's metrics count the sessions, matches, injections and loops; a repeated request adds nothing
+429 500 cut   the repeated request has the session and the list of the request that was refused, failed or was cut
+end       after a stream without an end marker the agent continues as in a direct run
+restart   after a restart of precept, the resumed conversation is the same session with the same block
+parallel  two simultaneous agents with the same words are two sessions, each with its own blocks
+interrupt ^C during a reply ends the reply at the model; the resumed conversation is the same session with the same block
+compact   a summary replaces the history: the requests of a direct run, an unchanged summary request, one session, at most one block
+refused   the upstream refuses blocks: precept repeats the request with the original bytes, and the agent sees no refusal
+scan      precept rules scan finds the project's rules file with all its sections
+kept      two sections of the rules file are measured: requests and exit codes as directly; each request has the section that was not withheld
+cutout    no request has the section that was withheld at random; all other bytes, and side requests, are the agent's own
+-         cannot be provoked with this agent, or the agent reads no rules file
 `
+
+func TestLegendEqualsDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/AGENTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(strings.ReplaceAll(string(docs), "\n    ", "\n"), "\n\nexit ")
+	if got, _, _ := strings.Cut("exit "+rest, "\n\n"); got+"\n" != legend {
+		t.Errorf("docs/AGENTS.md: got the legend\n%s\nwant\n%s", got, legend)
+	}
+}
 
 func (r *row) set(column, note string, problems ...string) {
 	if r.cells == nil {
