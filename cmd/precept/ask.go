@@ -26,7 +26,7 @@ const adminTimeout = 5 * time.Second
 const maxResponse = 64 << 20 // bytes
 
 // errNoServer reports that run.json is missing, or that the server named there does not answer.
-var errNoServer = errors.New("no server runs on this data directory")
+var errNoServer = errors.New("no server is running on this data directory")
 
 // askAdmin sends a GET request to the admin listener named in run.json. If no server answers, the error wraps
 // errNoServer, and the caller can read the store instead.
@@ -56,7 +56,7 @@ type adminClient struct{ base, token string }
 func runningServer(cfg *configs.Config) (adminClient, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
-		return adminClient{}, fmt.Errorf("%w, and the server address is unknown (%w)", errDataDirLocked, err)
+		return adminClient{}, fmt.Errorf("%w by a process whose address is unknown (%w); wait until the process has ended, or stop the process", errDataDirLocked, err)
 	}
 	token, err := adminToken(cfg)
 	if err != nil {
@@ -102,11 +102,11 @@ func responseError(base string, res *http.Response) error {
 	case http.StatusForbidden: // the body has the reason, such as a viewer's token
 	case http.StatusUnauthorized:
 		return &statusError{res.StatusCode, fmt.Sprintf(
-			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to one of this server's tokens", base, res.Status,
+			"the server at %s rejected the admin token (%s); set PRECEPT_ADMIN_TOKEN to one of this server's tokens", base, res.Status,
 		)}
 	case http.StatusTooManyRequests:
 		return fmt.Errorf(
-			"the server at %s received too many wrong tokens (%s): try again in a minute", base,
+			"the server at %s received too many wrong tokens (%s); try again in a minute", base,
 			res.Status,
 		)
 	}
@@ -115,7 +115,7 @@ func responseError(base string, res *http.Response) error {
 		text = []byte(message.String())
 	}
 	return &statusError{res.StatusCode, fmt.Sprintf(
-		"the server at %s answers %s: %s", base, res.Status,
+		"the server at %s returned %s: %s", base, res.Status,
 		report.Printable(strings.TrimSpace(string(text))),
 	)}
 }

@@ -31,10 +31,11 @@ func (inv *invocation) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration and the lessons, and report all faults",
-		Long: "Check reads the configuration, with serve's flags and environment variables, and the configured lessons. " +
-			"Exit code 0: serve would start, and every lesson is readable; 1: a lesson has faults, or Redis does not " +
-			"return the lessons; 2: the configuration has faults. Check marks precept.yaml in the working directory as " +
-			"trusted for you; other commands refuse addresses and variables in an untrusted file.",
+		Long: "Check reads the configuration as serve would, with flags and environment variables, and then the " +
+			"lessons. Exit code 0: serve would start, and every lesson is readable; 1: a lesson has faults, or Redis does " +
+			"not return the lessons; 2: the configuration has faults. Check also marks precept.yaml in the working " +
+			"directory as trusted; other commands stop if an untrusted precept.yaml names a host or an environment " +
+			"variable.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
@@ -82,8 +83,8 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 	fmt.Fprintf(inv.stdout, "lessons in %s: %d can be read, %d cannot\n", server.LessonsLocation(cfg), answer.Lessons, len(answer.Broken))
 	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		fmt.Fprintf(
-			inv.stderr, "precept: the lessons directory %s does not exist; set lessons to another directory, or run `precept init --starter` "+
-				"for the first lessons (a relative path is relative to the working directory)\n",
+			inv.stderr, "precept: the lessons directory %s does not exist; create the directory, or set lessons to another one "+
+				"(`precept init --starter --dir DIR` writes starter lessons to DIR/lessons)\n",
 			report.Printable(absolutePath(cfg.Lessons)),
 		)
 	}

@@ -80,7 +80,7 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 // only the flags for helpKeys, or all.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
-	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
+	c.Flags().StringVar(&f.file, "config", "", "configuration file (default: PRECEPT_CONFIG, otherwise ./precept.yaml if present)")
 	if inv.keys == nil {
 		inv.keys = configKeys()
 	}
@@ -91,7 +91,7 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *con
 		}
 		usage := info.Usage
 		if info.Path == "data_dir" && len(helpKeys) > 0 {
-			usage = "data directory (default ./data; without precept's data there, your running server's, else the one that precept run used)"
+			usage = "data directory (default: ./data if precept's data is there, otherwise your running server's, otherwise that of precept run)"
 		}
 		flag := c.Flags().VarPF(flagValue{key: info, values: f.values}, info.Flag, "", usage)
 		if info.Bool {
@@ -231,7 +231,7 @@ func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, fau
 // setLocations sets a command's data directory and lessons.
 func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
-		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
+		fmt.Fprintf(inv.stderr, "precept: using the data directory %s (%s); to use another one, set --data-dir\n", report.Printable(dir), reason)
 		c.DataDir = dir
 	}
 	f.useServerLessons(inv, c)
@@ -248,9 +248,9 @@ func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	if f.path(inv) != "" && !f.isServerConfig(inv, r) || f.values["lessons"] != "" || firstEnv(inv.env, "PRECEPT_LESSONS") != "" {
 		return
 	}
-	text := "precept: lessons in %s (your running server's; --lessons names another bank)\n"
+	text := "precept: using the lessons in %s (your running server's); to use others, set --lessons\n"
 	if server.IsRedis(r.Lessons) || hasEntries(c.Lessons) {
-		text = "precept: lessons in " + report.Printable(c.Lessons) + "; your running server uses the lessons in %s, which --lessons selects\n"
+		text = "precept: using the lessons in " + report.Printable(c.Lessons) + ", but your running server uses the lessons in %s; to use those, set --lessons\n"
 	} else {
 		c.Lessons = r.Lessons
 	}
@@ -302,7 +302,7 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 		}
 		if text := err.Error(); text != lastFault {
 			lastFault = text
-			fmt.Fprintln(inv.stderr, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
+			fmt.Fprintln(inv.stderr, "precept: the configuration cannot be reloaded, so the earlier opt-outs stay in effect; correct the file:", report.Printable(text))
 		}
 		return current
 	}, err
@@ -324,7 +324,7 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 		return r.DataDir, "your running server's"
 	}
 	if runDir := server.UserDataDir(inv.env); runDir != "" && isDirectory(runDir) {
-		return runDir, "used by earlier `precept run` commands"
+		return runDir, "that of earlier `precept run` commands"
 	}
 	return configured, ""
 }

@@ -27,7 +27,7 @@ func (inv *invocation) dashboardCommand() *cobra.Command {
 		Short: "Print the dashboard's login link, or open the dashboard",
 		Long: "Dashboard prints the login link for the server that uses the data directory. The link contains the " +
 			"admin token. --open opens the link in the browser and does not print the token. Exit code 1: no server " +
-			"runs.",
+			"is running.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
@@ -39,7 +39,7 @@ func (inv *invocation) dashboardCommand() *cobra.Command {
 		}
 		if open {
 			if err := openBrowser(c.Context(), link.loginURL()); err != nil {
-				return fmt.Errorf("the browser cannot be opened: %w; open %s and log in with the admin token", err, link.URL)
+				return fmt.Errorf("the browser cannot be opened: %w; `precept dashboard` without --open prints the link", err)
 			}
 		}
 		switch {

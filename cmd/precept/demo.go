@@ -83,11 +83,11 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show how precept learns: simulated agents, and a model with known true effects",
-		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory: a built-in model " +
-			"in two sizes, eight lessons (short advice) with known true effects, and two kinds of simulated agents, " +
-			"which know only precept's base URL. The demo prints the measured effects next to the true effects, and " +
-			"serves the dashboard until you stop the demo.",
+		Short: "Show how precept learns, with simulated agents and known true effects",
+		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory, with a built-in " +
+			"model in two sizes, eight lessons (short pieces of advice) whose true effects are known, and two kinds of " +
+			"simulated agents. The agents know only precept's base URL. The demo prints the measured effects next to " +
+			"the true effects, and serves the dashboard until you stop the demo.",
 		Args: argsValidator(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle && f.rules {
@@ -109,7 +109,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	)
 	c.Flags().BoolVar(
 		&f.rules, "rules", false,
-		"measure the sections in a rules file instead: agents send a CLAUDE.md with twelve sections; "+
+		"measure the sections of a rules file instead: agents send a CLAUDE.md with twelve sections: "+
 			"three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate with --circle: human or auto")
@@ -130,7 +130,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extraKeys map[string]string, runDemo func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
-		return fmt.Errorf("make the demo's directory: %w", err)
+		return fmt.Errorf("create the demo's directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	lessons := filepath.Join(dir, "lessons")

@@ -57,7 +57,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 	client := &http.Client{Transport: transport}
 	printf := func(format string, args ...any) { fmt.Fprintf(c.invocation.stdout, format+"\n", args...) }
 
-	printf("Agents book rooms. The only setting for precept: OPENAI_BASE_URL=%s", base)
+	printf("Agents book rooms. Their only setting for precept is OPENAI_BASE_URL=%s", base)
 	printf("Dashboard: %s\n", admin.LoginLink(c.admin, c.server.Token()))
 	if err := c.world.RunSessions(ctx, base, client, c.flags.agents, bookingsBefore); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 		}
 	}
 	printf(
-		"4. A person reads and approves the lesson. precept now inserts the lesson into the tool's errors in most sessions, and withholds the lesson at random in the others.",
+		"4. A person reads and approves the lesson (the demo plays this part). precept now inserts the lesson into the tool's errors in most sessions, and withholds the lesson at random in the others.",
 	)
 	printf(
 		"   The bank also holds an older, harmful lesson on the same subject: [%s].\n",
@@ -225,8 +225,8 @@ func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []
 		printf("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), state)
 	}
 	if explained {
-		printf("\n   A lesson has two rows, because its counts turned the advice into a caution: each presentation is measured separately." +
-			"\n   \"shown otherwise\" is the earlier presentation. \"unknown\" means too few sessions, \"likely\" is the chooser's prediction.")
+		printf("\n   A lesson has two rows, because bad results turned the advice into a caution: each presentation is measured separately." +
+			"\n   \"shown otherwise\" marks the earlier presentation. \"unknown\": there are too few sessions. \"likely\": precept predicts the result.")
 	}
 	return rows
 }

@@ -63,21 +63,22 @@ func (p *proofCounts) update(rows []report.Row) {
 }
 
 func (p *proofCounts) text() string {
-	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", p.rewardedPicks)
+	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d picks with a reward", p.rewardedPicks)
 	if p.picksToPrevents > 0 {
-		prevents = fmt.Sprintf("proven after %d picks, rewarded or not", p.picksToPrevents)
+		prevents = fmt.Sprintf("proven after %d picks, with or without a reward", p.picksToPrevents)
 	}
 	if p.picksToHelps > 0 {
-		helps = fmt.Sprintf("proven after %d rewarded picks", p.picksToHelps)
+		helps = fmt.Sprintf("proven after %d picks with a reward", p.picksToHelps)
 	}
-	return fmt.Sprintf("The lesson %s prevents the error: %s.\nThe lesson raises the reward: %s.", demo.Pinned, prevents, helps)
+	return fmt.Sprintf("The lesson %s prevents a tool error: %s.\nThe lesson raises the reward: %s.\n"+
+		"A pick is a session for which precept chose the lesson.", demo.Pinned, prevents, helps)
 }
 
 func (d *fleetDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(
 		out,
-		"%d agents work on %d tickets. The only setting for precept: OPENAI_BASE_URL=%s/v1\n",
+		"%d agents work on %d tickets. Their only setting for precept is OPENAI_BASE_URL=%s/v1\n",
 		d.flags.agents, d.flags.sessions, dataURL,
 	)
 	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, srv.Token()))
@@ -106,7 +107,7 @@ func (d *fleetDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, a
 	if stoppedAgents, calls := fleet.StoppedLoops(); stoppedAgents > 0 {
 		fmt.Fprintf(
 			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
-			countNoun(stoppedAgents, "loop"), countNoun(calls, "equal call"),
+			countNoun(stoppedAgents, "loop"), countNoun(calls, "identical call"),
 		)
 	}
 	result := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.proofs.picksToPrevents, PicksToHelps: d.proofs.picksToHelps}
@@ -147,11 +148,11 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	line := func(lesson, truth, found, interval, sessions, verdict string) {
 		fmt.Fprintf(&b, "%-26s %6s %6s  %-15s ", lesson, truth, found, interval)
 		if columns >= wide {
-			fmt.Fprintf(&b, "%9s ", sessions)
+			fmt.Fprintf(&b, "%12s ", sessions)
 		}
 		b.WriteString(" " + verdict + "\n")
 	}
-	line("lesson", "true", "found", "95% interval", "in/out", "verdict")
+	line("lesson", "true", "found", "95% interval", "with/without", "verdict")
 	widened := false
 	for _, l := range truths {
 		r := newDemoEffect(l.Slug, &l.Effect, reportRow(rows, l.Slug))
@@ -164,7 +165,7 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 		line(l.Slug, formatPoints(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), r.Verdict)
 	}
 	if widened {
-		b.WriteString("\nA verdict is final. After the verdict only 5% of picks are withheld, so the interval\n" +
+		b.WriteString("\nA verdict is final. After it, precept withholds only 5% of the picks, so the interval\n" +
 			"can become wider again and include 0.\n")
 	}
 	return b.String()

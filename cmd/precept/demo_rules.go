@@ -77,10 +77,10 @@ func (d *rulesDemo) register(ctx context.Context) error {
 
 func (d *rulesDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
-	fmt.Fprintf(out, "Agents send a %s with %d sections (%s) in every request.\nThe only setting for precept: OPENAI_BASE_URL=%s/v1\n",
+	fmt.Fprintf(out, "Agents send a %s with %d sections (%s) in every request.\nTheir only setting for precept is OPENAI_BASE_URL=%s/v1\n",
 		demo.RulesName, len(d.world.Truths), countNoun(rules.Tokens(demo.RulesFile), "token"), dataURL)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
-	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random, independently.\n", demo.RulesName, d.picksPerSection, d.cfg.Rules.AtOnce)
+	fmt.Fprintf(out, "precept rules measure %s --picks %d: precept measures %d sections at a time, and withholds each at random.\n", demo.RulesName, d.picksPerSection, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

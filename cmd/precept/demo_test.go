@@ -21,18 +21,18 @@ func newDemoRows() []report.Row {
 }
 
 // goldenTable is the table for newDemoRows with at least 90 columns.
-const goldenTable = `lesson                       true  found  95% interval       in/out  verdict
-reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   1234/310  proven helps
-read-the-failing-assertion  +14.0      -  -                    12/0  unproven
-pin-the-dependency           +9.0      -  -                     0/0  not matched yet
-restart-the-service-first   -16.0  -16.0  -21.0 to -10.0      80/90  harms
-rewrite-the-module          -10.0      -  -                     0/0  not matched yet
-add-more-comments            +0.0   +0.0  +0.0 to +0.0          0/0  no material effect
-run-the-full-suite           +0.0      -  -                     0/0  not matched yet
-ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
+const goldenTable = `lesson                       true  found  95% interval    with/without  verdict
+reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5      1234/310  proven helps
+read-the-failing-assertion  +14.0      -  -                       12/0  unproven
+pin-the-dependency           +9.0      -  -                        0/0  not matched yet
+restart-the-service-first   -16.0  -16.0  -21.0 to -10.0         80/90  harms
+rewrite-the-module          -10.0      -  -                        0/0  not matched yet
+add-more-comments            +0.0   +0.0  +0.0 to +0.0             0/0  no material effect
+run-the-full-suite           +0.0      -  -                        0/0  not matched yet
+ask-for-a-screenshot         +0.0      -  -                        0/0  not matched yet
 `
 
-// goldenNarrow is the table without the column in/out.
+// goldenNarrow is the table without the column with/without.
 const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven

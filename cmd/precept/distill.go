@@ -39,13 +39,12 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "distill",
 		Short: "Propose lessons from past sessions",
-		Long: "Distill reads the sessions that are new since the last distill, and proposes lessons. The judge is a " +
-			"fixed list of rules (a failed call and the call that then succeeded; corrections by people) or a model " +
-			"behind an OpenAI-compatible API. A proposed lesson waits for approval (`precept lessons list --state " +
-			"quarantined`), or starts a trial with distill.gate: auto.\n\nDistill can run at the same time as a " +
-			"server. Each tenant has one distiller at a time. A session is read again only after the content has " +
-			"changed. --follow runs until you stop distill. Exit code 1: the store, the lessons or the judge cannot be " +
-			"reached.",
+		Long: "Distill reads the sessions that are new or have changed since the last run, and proposes lessons. The " +
+			"judge is a fixed list of rules (a failed call and the call that then succeeded; corrections by people) or " +
+			"a model behind an OpenAI-compatible API. A proposed lesson waits for approval (`precept lessons list " +
+			"--state quarantined`) or, with distill.gate: auto, starts a trial.\n\nDistill can run at the same time as " +
+			"a server, but only one distiller at a time reads a tenant's sessions. Exit code 1: the store, the lessons " +
+			"or the judge cannot be reached, or another distiller is reading the sessions.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	shown := append(
@@ -56,21 +55,21 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.once, "once", false, "read the new sessions and exit (default)")
 	c.Flags().BoolVar(
 		&f.follow, "follow", false,
-		"keep running, and read newly closed sessions every distill.every",
+		"keep running, and read newly closed sessions at the interval distill.every",
 	)
 	c.Flags().StringVar(
-		&f.judge, "judge", "", "rules, or an OpenAI-compatible API's base URL (distill.judge)",
+		&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)",
 	)
 	c.Flags().StringVar(&f.model, "model", "", "judge model (distill.model)")
 	c.Flags().StringVar(
 		&f.since, "since", "",
-		"only sessions that began at or after this time (2026-01-31, or RFC 3339)",
+		"only sessions that began at or after this time (a date such as 2026-01-31, or RFC 3339)",
 	)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's sessions")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the proposals and write nothing")
 	c.Flags().BoolVar(
 		&f.setAside, "set-aside", false,
-		"also ask the judge about the sessions that are set aside",
+		"also ask the judge again about sessions that are set aside (refused, or three unusable answers)",
 	)
 	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringVar(
@@ -106,14 +105,14 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	}
 	switch {
 	case cfg.Distill.Judge == "rules" && f.model != "":
-		return misuse(errors.New("--model needs an API as the judge, and --judge is rules; add --judge URL"))
+		return misuse(errors.New("--model needs an API as the judge, but the judge is rules; add --judge URL"))
 	case cfg.Distill.Judge != "rules" && !strings.HasPrefix(cfg.Distill.Judge, "http://") && !strings.HasPrefix(cfg.Distill.Judge, "https://"):
 		return misuse(fmt.Errorf(
 			"--judge %q is neither rules nor a URL; write rules, or a URL such as http://127.0.0.1:11434/v1",
 			cfg.Distill.Judge,
 		))
 	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
-		return misuse(errors.New("--judge names an API without a model; add --model"))
+		return misuse(errors.New("the judge is an API, and the name of the model is missing; add --model"))
 	case f.follow && f.once:
 		return misuse(errors.New("--once and --follow cannot be combined; omit one"))
 	case f.follow && f.setAside:
@@ -169,11 +168,11 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		remedy := "try again when the other distiller has ended"
+		remedy := "try again when the other distiller has finished"
 		if server.IsRedis(cfg.StoreURL()) {
-			remedy += "; a killed distiller's claim ends within two minutes"
+			remedy += "; after a crash, this takes up to two minutes"
 		}
-		return fmt.Errorf("another distiller reads the new sessions for %s; %s", report.Printable(strings.Join(sum.Busy, ", ")), remedy)
+		return fmt.Errorf("another distiller is reading the new sessions (tenant %s); %s", report.Printable(strings.Join(sum.Busy, ", ")), remedy)
 	}
 	return nil
 }
@@ -202,7 +201,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		}
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or gave three unusable answers; `precept distill --set-aside` asks again\n", countNoun(s.SetAside, "session"))
+		fmt.Fprintf(out, "  set aside %s until the content changes, because the judge refused the content or gave three unusable answers; `precept distill --set-aside` asks again\n", countNoun(s.SetAside, "session"))
 	}
 	if s.Read == s.Unchanged {
 		_, err := fmt.Fprintf(out, "read %s, none new\n", countNoun(s.Read, "session"))
@@ -211,7 +210,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	fmt.Fprintf(out, "read %s, %d new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
 		countNoun(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, countNoun(s.Candidates, "candidate"), s.Proposed, s.Merged, server.SumCounts(s.Refused))
 	if s.Untroubled > 0 {
-		fmt.Fprintf(out, "  %s without signs of trouble: the judge was not asked for lessons\n", countNoun(s.Untroubled, "session"))
+		fmt.Fprintf(out, "  %s without signs of trouble: the judge was not asked about them\n", countNoun(s.Untroubled, "session"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[reason], report.Printable(reason))
@@ -221,17 +220,17 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	}
 	for i := range s.NotProposed {
 		n := &s.NotProposed[i]
-		fmt.Fprintf(out, "  not proposed: %s; the failure ended in %s sessions that followed the advice, and in %s that did not\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
+		fmt.Fprintf(out, "  not proposed: %s; the failure was resolved in %s of the sessions that followed the advice, and in %s of the others\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
 	}
 	if s.RemovedCases > 0 {
-		fmt.Fprintf(out, "  removed the counts for the %s seen longest ago: a tenant keeps %d\n", countNoun(s.RemovedCases, "failure"), distill.MaxCases)
+		fmt.Fprintf(out, "  removed the counts of the %s not seen for the longest time: precept counts at most %d failures per tenant\n", countNoun(s.RemovedCases, "failure"), distill.MaxCases)
 	}
 	if s.Opinions > 0 {
-		fmt.Fprintf(out, "%s on injected lessons\n", countNoun(s.Opinions, "opinion"))
+		fmt.Fprintf(out, "recorded %s from the judge on injected lessons\n", countNoun(s.Opinions, "opinion"))
 	}
 	if s.Tokens > 0 {
 		fmt.Fprintf(
-			out, "the judge used %s; cost by the configured prices: %.4f\n", countNoun(s.Tokens, "token"),
+			out, "the judge used %s, which cost %.4f at the configured prices\n", countNoun(s.Tokens, "token"),
 			s.Cost,
 		)
 	}
@@ -241,7 +240,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if s.Proposed > 0 && !f.dryRun {
 		fmt.Fprintln(
 			out,
-			"`precept lessons list --state quarantined` lists the waiting lessons; `precept lessons approve SLUG` activates a lesson",
+			"`precept lessons list --state quarantined` lists the lessons that wait for approval; `precept lessons approve SLUG` activates one",
 		)
 	}
 	return nil

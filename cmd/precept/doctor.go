@@ -46,7 +46,7 @@ type diagnosis struct {
 	DataDirError string `json:"data_dir_error,omitempty"`
 }
 
-const missingText = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
+const missingText = "stored exchanges missing from the store and the outbox: %d. Possible causes: the store was " +
 	"emptied; Redis lost data in a crash, because Redis does not write to disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
@@ -88,10 +88,12 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Count all exchanges by result (stored, waiting, dropped), and the stored rows",
-		Long: "Doctor checks the configuration, the data directory, the store and the running server, and counts the exchanges by result. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
-			"written, the store cannot be read, or the running server does not answer, is not ready or is degraded. " +
-			"Exchanges that were dropped, lost or set aside do not change the exit code.",
+		Short: "Check the configuration, the store and the server, and count exchanges by result",
+		Long: "Doctor checks the configuration, the data directory, the store and the running server, and counts the " +
+			"exchanges (requests with their replies) by result. Exit code 0: all checks passed; 1: the configuration has " +
+			"faults, the data directory cannot be written, the store cannot be read, or the running server does not " +
+			"answer, is not ready or is degraded. Exchanges that were dropped, lost or set aside do not change the exit " +
+			"code.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
@@ -181,7 +183,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		rows = append(rows, []string{"in the store", ""})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
-		label := map[string]string{"bytes": "bytes on disk", "parked": "feedback waiting for the session", "sessions": "sessions and runs"}[name]
+		label := map[string]string{"bytes": "bytes on disk", "parked": "feedback waiting for its session", "sessions": "sessions and runs"}[name]
 		rows = append(rows, []string{"  " + cmp.Or(label, strings.ReplaceAll(name, "_", " ")), format(d.Store[name])})
 	}
 	if err := writeTable(out, rows, columns); err != nil {
@@ -195,8 +197,12 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	}
 	for i := range d.DeadLetters.Latest {
 		letter := &d.DeadLetters.Latest[i]
-		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
-			report.Printable(letter.Tenant), letter.Session, letter.Exchange, letter.Step, letter.Tries, letter.At.UTC().Format(time.RFC3339), report.Printable(letter.Reason))
+		subject := "session " + letter.Session
+		if letter.Exchange != "" {
+			subject = "exchange " + letter.Exchange + " in " + subject
+		}
+		printWrapped(out, columns, "set aside: %s in tenant %s: the learning step %s panicked %s, last at %s: %s",
+			subject, report.Printable(letter.Tenant), letter.Step, countNoun(letter.Tries, "time"), letter.At.UTC().Format(time.RFC3339), report.Printable(letter.Reason))
 	}
 	if d.StoreError != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
@@ -226,7 +232,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		)
 	}
 	if d.OK {
-		printWrapped(out, columns, "no check failed")
+		printWrapped(out, columns, "all checks passed")
 	}
 	return nil
 }
@@ -249,7 +255,7 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 		}
 	}
 	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {
-		storeErr = fmt.Errorf("%s does not exist, and a server runs: name this server's store with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
+		storeErr = fmt.Errorf("%s does not exist, but a server is running; name the server's store with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
 	}
 	err = errors.Join(err, storeErr)
 	if err != nil && (d.Admitted > 0 || hasServer) {

@@ -39,7 +39,7 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write samples, conversations or experiment data to standard output",
-		Long: "Export writes JSON lines. The formats: mplp, the learning samples; openai, the conversations as OpenAI's " +
+		Long: "Export writes JSON lines, or a Parquet file. The formats: mplp, the learning samples; openai, the conversations in OpenAI's " +
 			"fine-tuning format; preference, pairs with a better and a worse answer; experiment, each random decision " +
 			"to inject or to withhold a lesson, with the probability and the outcome, sufficient to recompute the " +
 			"report; parquet, the samples as a Parquet file. --stats prints the selected samples' ratings instead. " +
@@ -52,19 +52,19 @@ func (inv *invocation) exportCommand() *cobra.Command {
 			"  precept export --format parquet --follow --output lake",
 		Args: argsValidator(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
-	c.Flags().StringVar(&f.since, "since", "", "only data at or after this time (2026-01-31, or RFC 3339)")
+	c.Flags().StringVar(&f.format, "format", "mplp", "format: "+strings.Join(admin.ExportFormats(), ", "))
+	c.Flags().StringVar(&f.since, "since", "", "only data at or after this time (a date such as 2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "only data before this time")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's data")
 	c.Flags().StringVar(
 		&f.lesson, "lesson", "", "only sessions in which this lesson was injected; with --format experiment: injected or "+
 			"withheld",
 	)
-	c.Flags().StringVar(&f.session, "session", "", "only this session, by name, by id or by the id of a request in the session")
+	c.Flags().StringVar(&f.session, "session", "", "only this session: name, id, or the id of a request in the session")
 	c.Flags().StringSliceVar(
 		&f.families, "family", nil,
-		"only samples in these families, or sessions with such a sample (not with --format "+
-			"experiment)",
+		"only samples in these families ("+strings.Join(admin.Families(), ", ")+"), or sessions with such a sample "+
+			"(not with --format experiment)",
 	)
 	c.Flags().StringSliceVar(
 		&f.quality, "quality", nil,
@@ -78,7 +78,7 @@ func (inv *invocation) exportCommand() *cobra.Command {
 		&f.stats, "stats", false,
 		"print the sample count and ratings as JSON",
 	)
-	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the record count as JSON; the export is JSON without the flag")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the record count as JSON")
 	f.lake.add(c)
 	flags := inv.addConfigFlags(c, storeKeys()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -146,11 +146,11 @@ type exportResult struct {
 func (f *exportFlags) openSessionsNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
-		return "The export has no samples from open sessions."
+		return "The export contains no samples from open sessions."
 	case f.format == "experiment":
-		return "The export has the open sessions' random assignments, without a reward."
+		return "The export contains the random assignments of open sessions, without a reward."
 	}
-	return "The export has open sessions with the present feedback."
+	return "The export contains open sessions with their current feedback."
 }
 
 func (f *exportFlags) filter() (*sample.Filter, error) {
@@ -158,7 +158,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
 	}
 	if !slices.Contains(admin.ExportFormats(), f.format) {
-		return nil, fmt.Errorf("format %q is unknown; use one of %s", f.format, strings.Join(
+		return nil, fmt.Errorf("--format: %q is unknown; use one of %s", f.format, strings.Join(
 			admin.ExportFormats(), ", ",
 		))
 	}
@@ -231,8 +231,8 @@ func explainEmptyExport(console io.Writer, job *server.ExportJob, f *exportFlags
 		return
 	}
 	fmt.Fprintf(
-		console, "precept: the export has no pair: read %s, %d with feedback from a person, of these %d with a correction or a rejection; "+
-			"a pair needs a correction, or a rejected and an approved answer to the same user words\n",
+		console, "precept: the export is empty: of %s, %d had feedback from a person, and %d of these had a correction or a rejection; "+
+			"a preference pair needs a correction, or a rejected and an approved answer to the same user words\n",
 		countNoun(job.Pairs.Sessions, "session"), job.Pairs.Rated, job.Pairs.Pairable,
 	)
 }

@@ -30,11 +30,11 @@ type lakeFlags struct {
 func (f *lakeFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")
-	flags.BoolVar(&f.once, "once", false, "with --follow: write the present samples and exit, for a scheduled job")
-	flags.StringVar(&f.group, "group", "lake", "with --follow: consumer group; each output needs a separate group")
-	flags.StringVar(&f.flushSize, "flush-size", "64MiB", "with --follow: write files when the waiting samples have this size")
-	flags.DurationVar(&f.flushEvery, "flush-every", 5*time.Minute, "with --follow: write files when the oldest waiting sample is this old")
-	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: S3-compatible server's address (default AWS_ENDPOINT_URL_S3, then AWS)")
+	flags.BoolVar(&f.once, "once", false, "with --follow: write the samples that exist now, and exit (for a scheduled job)")
+	flags.StringVar(&f.group, "group", "lake", "with --follow: name under which precept remembers the written samples; each --output needs a separate group")
+	flags.StringVar(&f.flushSize, "flush-size", "64MiB", "with --follow: write files when the waiting samples reach this size")
+	flags.DurationVar(&f.flushEvery, "flush-every", 5*time.Minute, "with --follow: write files when the oldest waiting sample reaches this age")
+	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default: AWS_ENDPOINT_URL_S3, otherwise AWS)")
 }
 
 func (f *lakeFlags) givenFlag(c *cobra.Command) string {
@@ -53,7 +53,7 @@ func (f *exportFlags) checkFollow() error {
 	case f.output == "":
 		return errors.New("--follow needs a place for the files; add --output DIR or --output s3://BUCKET/PREFIX")
 	case f.stats:
-		return errors.New("--follow does not support --stats; omit one flag")
+		return errors.New("--follow and --stats cannot be combined; omit one")
 	case f.since != "" || f.until != "" || f.tenant != "" || f.lesson+f.session != "" || len(f.families)+len(f.quality) > 0:
 		return errors.New("--follow writes all samples; omit --since, --until, --tenant, --lesson, --session, --family and --quality, and select when you read the files")
 	case f.lake.group == "" || strings.Trim(f.lake.group, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":

@@ -59,13 +59,13 @@ type listenerFlags struct{ url, key string }
 func (f *listenerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
-		"precept's base URL for agents (PRECEPT_URL; default: the running server of the "+
-			"data directory)",
+		"precept's base URL for agents (default: PRECEPT_URL, otherwise the server that uses "+
+			"the data directory)",
 	)
 	c.Flags().StringVar(
 		&f.key, "key", "",
-		"the agent's API key, if the tenant depends on the key (PRECEPT_KEY, OPENAI_API_KEY or "+
-			"ANTHROPIC_API_KEY)",
+		"the agent's API key, if the tenant depends on the key (default: PRECEPT_KEY, "+
+			"OPENAI_API_KEY or ANTHROPIC_API_KEY)",
 	)
 }
 
@@ -74,9 +74,9 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
 		Short: "Post feedback on a session or a run, for scripts and CI",
-		Long: "Feedback posts to /v1/feedback on a running server. --response takes the id in the model's response " +
-			"(chatcmpl-, resp_, msg_). Inside `precept run` the default is the run (PRECEPT_RUN) or the session " +
-			"(PRECEPT_SESSION). A person's feedback (--source user) has priority over a verifier's (--source system), " +
+		Long: "Feedback posts a rating to /v1/feedback on a running server. --response takes the id in the model's " +
+			"response (chatcmpl-, resp_, msg_). Inside `precept run`, the default subject is the run (PRECEPT_RUN) or " +
+			"the session (PRECEPT_SESSION). A person's feedback (--source user) has priority over a verifier's (--source system), " +
 			"such as a test in CI, and a verifier's has priority over implicit feedback, which precept derives from " +
 			"requests.",
 		Example: "  precept feedback --session ci-42 --approve\n" +
@@ -86,25 +86,25 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	}
 	f.listener.add(c)
 	s := c.Flags()
-	s.StringVar(&f.subject.session, "session", "", "session, by the client's name, by the name in precept's response header, or by id")
-	s.StringVar(&f.subject.run, "run", "", "run, by the client's name: all sessions in the run")
+	s.StringVar(&f.subject.session, "session", "", "session: the client's name, the name in the response header Precept-Session, or the id")
+	s.StringVar(&f.subject.run, "run", "", "run, as named by the client; the rating applies to the whole run")
 	s.StringVar(&f.subject.request, "request", "", "request id (response header Precept-Request-Id)")
 	s.StringVar(&f.subject.response, "response", "", "id in the model's response")
 	s.StringVar(&f.subject.sample, "sample", "", "learning sample id (precept export)")
-	s.StringVar(&f.subject.commit, "commit", "", "commit hash: the newest 20 sessions or runs with this commit in a tool result")
-	s.StringVar(&f.subject.branch, "branch", "", "branch without the remote: the newest 20 sessions or runs with this branch in a tool result")
-	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by URL or as acme/shop#12: the newest 20 sessions or runs with this pull request in a tool result")
+	s.StringVar(&f.subject.commit, "commit", "", "commit hash; rates the newest 20 sessions or runs with this commit in a tool result")
+	s.StringVar(&f.subject.branch, "branch", "", "branch without the remote; rates the newest 20 sessions or runs with this branch in a tool result")
+	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by URL or as acme/shop#12; rates the newest 20 sessions or runs with this pull request in a tool result")
 	s.Float64Var(&f.rating.score, "score", 0, "score from 0 to 1")
 	s.BoolVar(&f.rating.approve, "approve", false, "the result was right")
 	s.BoolVar(&f.rating.reject, "reject", false, "the result was wrong")
 	s.StringVar(
-		&f.rating.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
+		&f.rating.correct, "correct", "", "the right result: text, or @FILE (@- for standard input)",
 	)
 	s.StringVar(&f.comment, "comment", "", "reason for the rating")
 	s.StringVar(&f.source, "source", "user", "feedback source: user or system")
 	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
-	s.StringVar(&f.id, "id", "", "feedback id: the same feedback again changes nothing; different content replaces the first feedback")
+	s.StringVar(&f.id, "id", "", "feedback id: feedback with the same id replaces the first; identical feedback changes nothing")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.rating.hasScore = c.Flags().Changed("score")
@@ -137,7 +137,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.stdout, "parked: precept keeps the feedback; it takes effect once the session is stored")
+		_, err = fmt.Fprintln(inv.stdout, "parked: the session is not stored yet; precept keeps the feedback and applies it later")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
@@ -233,7 +233,7 @@ func readCorrection(in io.Reader, value string) (any, error) {
 	case len(trimmed) == 0:
 		return nil, errors.New("the text is empty; write the right result")
 	case len(text) > maxCorrection:
-		return nil, fmt.Errorf("the text has more than the %d bytes allowed", maxCorrection)
+		return nil, fmt.Errorf("the text is longer than the limit of %d bytes; shorten the text", maxCorrection)
 	case json.Valid(text) && (fromFile || trimmed[0] == '{' || trimmed[0] == '['):
 		return json.RawMessage(text), nil
 	}
@@ -284,11 +284,11 @@ func (inv *invocation) postFeedback(
 			return answer, err
 		}
 		if pause == retryPause {
-			fmt.Fprintf(inv.stderr, "precept: %v; the request is repeated for up to %v\n", err, timeout)
+			fmt.Fprintf(inv.stderr, "precept: %v; retrying for up to %v\n", err, timeout)
 		}
 		select {
 		case <-deadline:
-			return answer, fmt.Errorf("the feedback is not stored: %w", err)
+			return answer, fmt.Errorf("precept did not confirm the feedback: %w", err)
 		case <-ctx.Done():
 			return answer, err
 		case <-time.After(pause):
@@ -315,7 +315,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackRespo
 	}
 	if res.StatusCode != http.StatusAccepted {
 		err := fmt.Errorf(
-			"precept at %s answers %s: %s", base, res.Status,
+			"precept at %s returned %s: %s", base, res.Status,
 			report.Printable(gjson.GetBytes(raw, "error.message").String()),
 		)
 		switch res.StatusCode {
@@ -328,7 +328,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackRespo
 }
 
 var errNotRunning = errors.New(
-	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
+	"no server is running on this data directory; start a server with `precept serve`, or name a running server with --url or --data-dir",
 )
 
 // findDataListener tries --url, then PRECEPT_URL, then the server running on the data directory.

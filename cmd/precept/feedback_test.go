@@ -52,8 +52,8 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
 		t.Errorf("postFeedback = %+v, %v after posts with ids %q, want status joined after 3 posts with the same id", answer, err, got)
 	}
-	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
-		t.Errorf("got output %q, want one line with \"repeated for up to 1m0s\"", output.String())
+	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "retrying for up to 1m0s") {
+		t.Errorf("got output %q, want one line with \"retrying for up to 1m0s\"", output.String())
 	}
 }
 

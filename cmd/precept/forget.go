@@ -35,18 +35,17 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 			"session, or for all sessions of a tenant, from the store and from a running server's memory, and " +
 			"overwrites the deleted parts of the files. The session's contribution to the lesson counters remains, " +
 			"because a counter is a sum without a reference to sessions.\n\nA session has three names: the name that " +
-			"the client sent, the name in precept's response header Precept-Session, and the id. Forget asks the " +
-			"server that uses the data directory; without a server, forget changes the store directly. If no " +
-			"session has the name, forget says so and ends with exit code 1. With several replicas and one Redis, run " +
-			"run forget on one replica; the other replicas delete the data from memory and outbox within seconds. A " +
-			"replica that is down deletes the data from the outbox at the next start, even if forget found no data in " +
-			"Redis.",
+			"the client sent, the name in precept's response header Precept-Session, and the id. If a server uses the " +
+			"data directory, forget asks this server to delete the data; otherwise, forget changes the store directly. " +
+			"If no session has the name, the exit code is 1. With several replicas and one Redis, run forget on one " +
+			"replica; the other replicas delete the data from memory and outbox within seconds. A replica that is down " +
+			"deletes the data from the outbox at the next start, even if forget found no data in Redis.",
 		Args: argsValidator(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.session, "session", "", "session")
+	c.Flags().StringVar(&f.session, "session", "", "name or id of the session to delete")
 	c.Flags().StringVar(
 		&f.tenant, "tenant", "",
-		"the session's tenant (default); without --session: all data of this tenant",
+		"tenant of the session (default \"default\"); without --session: delete all data of this tenant",
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
 	addJSONFlag(c, &f.asJSON)
@@ -83,17 +82,17 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		n, err = forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
-		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
+		return fmt.Errorf("the deletion of %s failed: %w", report.Printable(subject), err)
 	}
 	var notFound error
 	if n == 0 && f.session != "" { // the name may be wrong
 		notFound = fmt.Errorf(
-			"%s has no stored data, so nothing was deleted; look up the name in the session list, or add "+
+			"%s has no stored data, so nothing was deleted; look up the name in the dashboard's session list, or add "+
 				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
 		)
 		if server.IsRedis(cfg.StoreURL()) {
 			notFound = fmt.Errorf(
-				"%w; session data that a replica has not delivered to Redis yet is deleted before delivery", notFound,
+				"%w; replicas delete any data of the session that they have not yet written to Redis", notFound,
 			)
 		}
 	}
@@ -164,7 +163,7 @@ func forgetOnline(
 	}
 	err = client.do(ctx, http.MethodPost, "/api/forget", body, decodeJSON(&answer))
 	if err != nil {
-		return 0, fmt.Errorf("ask the running server: %w", err)
+		return 0, err
 	}
 	return answer.Forgotten, nil
 }

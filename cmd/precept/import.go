@@ -38,8 +38,8 @@ func (inv *invocation) importCommand() *cobra.Command {
 		Short: "Import past transcripts as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
 			"one JSON document, an array, or JSON lines {source, id, messages} or " +
-			"{source, id, input}; FILE - is standard input. A transcript may have an outcome, " +
-			"\"reward\" from 0 to 1 or \"success\" true or false. " +
+			"{source, id, input}; FILE - is standard input. A transcript may have an outcome: " +
+			"\"reward\" from 0 to 1, or \"success\" true or false. " +
 			"With --from, import reads a client's history on this machine (" + strings.Join(history.Names(), ", ") + "): " +
 			"all the client's files, or the FILEs. " +
 			"Each transcript becomes a session with exchanges and samples. precept redacts the texts, applies the configured opt-outs, and keeps the session out of every experiment. Importing a transcript again adds nothing, and a conversation that precept recorded itself is skipped. If a server uses the data directory, the server imports the transcripts. " +
@@ -54,9 +54,9 @@ func (inv *invocation) importCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant for the imported sessions")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the imported sessions")
 	c.Flags().StringVar(
-		&f.agent, "agent", "", "agent for the imported sessions; default: the transcript's source, or import",
+		&f.agent, "agent", "", "agent name of the imported sessions (default: the transcript's source, otherwise import)",
 	)
 	c.Flags().StringSliceVar(&f.from, "from", nil, "read a client's history: "+strings.Join(history.Names(), ", "))
 	addJSONFlag(c, &f.asJSON)
@@ -114,7 +114,7 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 		return sources, nil
 	}
 	if len(f.from) > 1 && len(files) > 0 {
-		return nil, misuse(errors.New("all files must belong to one client; write --from only once"))
+		return nil, misuse(errors.New("all FILE arguments must belong to one client; write --from only once"))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -198,8 +198,12 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	}
 	return func(ctx context.Context, r io.Reader, at time.Time, done func()) (sum learn.ImportResult, err error) {
 		var body bytes.Buffer
-		if n, err := body.ReadFrom(io.LimitReader(r, maxImport+1)); err != nil || n > maxImport {
-			return sum, errors.Join(err, fmt.Errorf("the transcripts have more than %d MiB, the most that the running server takes at once; split the file, or stop the server", maxImport>>20))
+		n, err := body.ReadFrom(io.LimitReader(r, maxImport+1))
+		if err == nil && n > maxImport {
+			err = fmt.Errorf("the transcripts are larger than %d MiB, the limit of a running server; split the file, or stop the server", maxImport>>20)
+		}
+		if err != nil {
+			return sum, err
 		}
 		if body.Len() == 0 {
 			return sum, nil
@@ -209,7 +213,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {at.UTC().Format(time.RFC3339Nano)}}
 		err = client.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), decodeJSON(&sum))
 		if err != nil {
-			return sum, fmt.Errorf("ask the running server: %w", err)
+			return sum, err
 		}
 		for range sum.Transcripts {
 			done()
@@ -229,16 +233,16 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult)
 			fmt.Fprintln(out, "no transcript was imported")
 		} else {
 			fmt.Fprintf(
-				out, "%s: %s, %s, %d new\n", countNoun(sum.Transcripts, "transcript"),
+				out, "%s: %s, %s (%d new)\n", countNoun(sum.Transcripts, "transcript"),
 				countNoun(sum.Exchanges, "exchange"), countNoun(sum.Samples, "sample"), sum.NewSamples,
 			)
 		}
 		if sum.Recorded > 0 {
-			fmt.Fprintf(out, "skipped, because precept recorded the conversation itself: %s\n", countNoun(sum.Recorded, "transcript"))
+			fmt.Fprintf(out, "skipped because precept recorded the conversation itself: %s\n", countNoun(sum.Recorded, "transcript"))
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
-				out, "left out by configured opt-outs: %s\n",
+				out, "skipped because of configured opt-outs: %s\n",
 				countNoun(sum.OptedOut, "exchange"),
 			)
 		}

@@ -50,11 +50,11 @@ func (inv *invocation) initCommand() *cobra.Command {
 	c.Flags().StringVar(&f.dir, "dir", ".", "directory for the files")
 	c.Flags().StringArrayVar(
 		&f.upstreams, "upstream", nil,
-		"upstream, in the form that OPENAI_BASE_URL has; repeatable (default: OpenAI and Anthropic)",
+		"base URL of an upstream, such as https://api.openai.com/v1; repeatable (default: OpenAI and Anthropic)",
 	)
 	c.Flags().StringSliceVar(
 		&f.agents, "agent", nil,
-		"agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
+		"print the setting for this agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
 		&f.starter, "starter", false, "also write precept's starter lessons",
@@ -71,7 +71,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	for _, a := range f.agents {
 		if _, ok := agentSettings()[a]; !ok {
 			return misuse(fmt.Errorf(
-				"--agent %s is unknown; use one of %s; for another agent omit --agent and read README", a,
+				"--agent %s is unknown; use one of %s; for another agent, omit --agent and see README.md", a,
 				strings.Join(knownAgents(), ", "),
 			))
 		}
@@ -111,7 +111,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	case f.starter:
 		fmt.Fprintf(inv.stdout, "wrote %d starter lessons to %s\n", len(written), lessons)
 	case len(written) > 0:
-		fmt.Fprintln(inv.stdout, "wrote", written[0], "(an example in the state quarantined; no agent gets the example)")
+		fmt.Fprintln(inv.stdout, "wrote", written[0], "(an example; no agent gets it, because its state is quarantined)")
 	}
 	start := "precept serve --config precept.yaml"
 	if dir := filepath.Clean(f.dir); dir != "." { // the configuration names ./lessons and ./data
@@ -126,7 +126,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 		)
 		return nil
 	}
-	fmt.Fprintln(inv.stdout, "\nSet your agents' base URL; the agents keep the API keys:")
+	fmt.Fprintln(inv.stdout, "\nSet your agents' base URL; the agents keep their API keys:")
 	for _, a := range f.agents {
 		fmt.Fprintf(inv.stdout, "    %-12s %s\n", a, agentSetting(a))
 	}
@@ -231,7 +231,7 @@ func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf(
-			"%s exists and is unchanged; move the file, or use --dir", file,
+			"%s already exists and was not changed; move the file, or name another directory with --dir", file,
 		)
 	}
 	if err != nil {

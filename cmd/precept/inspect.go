@@ -21,7 +21,7 @@ func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 		Use:   "inspect FILE...",
 		Short: "Find tool errors, loops and feedback in transcripts",
 		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one JSON document, an " +
-			"array, or JSON lines {source, id, messages}. Inspect prints precept's findings in the transcripts. FILE - " +
+			"array, or JSON lines {source, id, messages}. Inspect prints the tool errors, loops and feedback that precept finds. FILE - " +
 			"is standard input. Exit code 1: a line or a transcript is unreadable; the error names the line, and all " +
 			"other findings are printed. --explain N prints the reason for finding N: the rule, the deciding text and " +
 			"the text's position. Findings are counted from 1, over all files, in output order.",
@@ -82,7 +82,7 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 	}
 	missing := fmt.Errorf("finding %d does not exist: the input has no findings", number)
 	if earlier > 0 {
-		missing = fmt.Errorf("finding %d does not exist: the input has %d findings; choose a number from 1 to %d", number, earlier, earlier)
+		missing = fmt.Errorf("finding %d does not exist: the input has %s; choose a number from 1 to %d", number, countNoun(earlier, "finding"), earlier)
 	}
 	return errors.Join(append(faults, missing)...)
 }
@@ -128,7 +128,7 @@ func readText(stdin io.Reader, file string, limit int64) ([]byte, error) {
 	defer in.Close() //nolint:errcheck // nothing was written
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s has more than the %d bytes allowed", file, limit)
+		err = fmt.Errorf("%s is larger than the limit of %d bytes", file, limit)
 	}
 	return text, err
 }

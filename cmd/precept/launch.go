@@ -127,7 +127,7 @@ func (l *launch) redirect(setting, base string) (string, bool) {
 	if !ok {
 		fmt.Fprintf(
 			l.stderr,
-			"precept: %s uses %s, which is no configured upstream; the setting is unchanged\n", setting,
+			"precept: %s uses %s, which is not a configured upstream; its requests bypass precept unless you configure the URL as an upstream\n", setting,
 			base,
 		)
 		return "", false

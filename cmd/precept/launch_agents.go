@@ -28,7 +28,7 @@ func (l *launch) configureCodex() error {
 	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
 	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("read codex' settings: %w", err)
+		return fmt.Errorf("read codex's settings: %w", err)
 	}
 	topLevel := string(text)
 	if at := tomlSection.FindStringIndex(topLevel); at != nil {
@@ -44,7 +44,7 @@ func (l *launch) configureCodex() error {
 		section = section[:at[0]]
 	}
 	if u := tomlBaseURL.FindStringSubmatch(section); u != nil {
-		if to, ok := l.redirect("codex' provider "+m[1], u[1]); ok {
+		if to, ok := l.redirect("codex's provider "+m[1], u[1]); ok {
 			l.insertArguments("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
 		}
 	}
@@ -64,7 +64,7 @@ func (l *launch) configureOpencode() error {
 		if !gjson.ValidBytes(plain) {
 			fmt.Fprintf(
 				l.stderr,
-				"precept: %s is not valid JSON; the base URLs in the file are unchanged\n",
+				"precept: %s is not valid JSON, so precept does not change the base URLs in the file; correct the file\n",
 				file,
 			)
 			continue
@@ -163,7 +163,7 @@ func (l *launch) configureContinue() error {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintf(l.stderr, "precept: %s does not exist; Continue's settings are unchanged\n", file)
+		fmt.Fprintf(l.stderr, "precept: Continue's settings cannot be read, so its requests may bypass precept: %v\n", err)
 		return nil //nolint:nilerr // Continue may get its settings from another place
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {

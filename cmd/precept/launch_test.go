@@ -88,8 +88,8 @@ func TestLaunchSetsCodexProvider(t *testing.T) {
 		t.Errorf("got command %q, want %q", got, want)
 	}
 	p, notes := configureLaunch(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
-	if len(p.args) != 3 || !strings.Contains(notes.String(), "no configured upstream") {
-		t.Errorf(`provider that is not an upstream: got arguments %q, notes %q, want three arguments and a note with "no configured upstream"`, p.args, notes)
+	if len(p.args) != 3 || !strings.Contains(notes.String(), "not a configured upstream") {
+		t.Errorf(`provider that is not an upstream: got arguments %q, notes %q, want three arguments and a note with "not a configured upstream"`, p.args, notes)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestDistillContinuesAfterKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			harness.Eventually(t, "judge requests about more than half the sessions", func() bool { return judgeRequests.Load() > sessions/2 })
-			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions for default") {
+			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller is reading the new sessions (tenant default)") {
 				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
 			if err := first.Process.Kill(); err != nil {

@@ -159,7 +159,7 @@ func checkWatch(t *testing.T, dir, id string) {
 		want string
 	}{
 		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "the session has no stored data"},
-		{[]string{"watch", "--latest", "--data-dir", t.TempDir()}, "no server runs on this data directory"},
+		{[]string{"watch", "--latest", "--data-dir", t.TempDir()}, "no server is running on this data directory"},
 		{[]string{"watch"}, "name one session"},
 		{[]string{"watch", "one", "--latest"}, "name one session"},
 	} {

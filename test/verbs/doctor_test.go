@@ -54,7 +54,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
-		if reported := strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox"); code != harness.ExitOK || reported != want {
+		if reported := strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges missing from the store and the outbox: "); code != harness.ExitOK || reported != want {
 			t.Errorf("doctor: got exit code %d, missing exchanges reported %v, want 0 and %v; output:\n%s%s", code, reported, want, out, stderr)
 		}
 	}
@@ -176,7 +176,7 @@ func TestDoctorExplainsUnreadableStore(t *testing.T) {
 	}
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir)
-	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name this server's store with --store-url") {
+	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the server's store with --store-url") {
 		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
 	}
 }

@@ -213,8 +213,8 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 func TestExportExplainsMissingPreferencePairs(t *testing.T) {
 	dir := storeFourSessions(t)
 	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
-	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback from a person, of these 1 with a correction or a rejection; " +
-		"a pair needs a correction, or a rejected and an approved answer to the same user words\n"
+	const want = "precept: the export is empty: of 4 sessions, 3 had feedback from a person, and 1 of these had a correction or a rejection; " +
+		"a preference pair needs a correction, or a rejected and an approved answer to the same user words\n"
 	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
 		t.Errorf("export --format preference: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
 	}

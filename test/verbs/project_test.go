@@ -68,7 +68,7 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr, code := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
-	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (your running server's;") {
+	if code != 0 || !strings.Contains(stderr, "using the lessons in "+lessons+" (your running server's)") {
 		t.Errorf("lessons new: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
@@ -147,7 +147,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 		return strings.Contains(text, openSessions) && strings.Contains(text, closeTime)
 	})
 	out, stderr, code := runIn(t, data, nil, "export", "--data-dir", data)
-	if code != 0 || out != "" || !strings.Contains(stderr, openSessions) || !strings.Contains(stderr, closeTime+" The export has no samples from open sessions.") {
+	if code != 0 || out != "" || !strings.Contains(stderr, openSessions) || !strings.Contains(stderr, closeTime+" The export contains no samples from open sessions.") {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }

@@ -140,8 +140,8 @@ func (s Score) Summary() string {
 	if room > 0 {
 		share = 100 * gain / room
 	}
-	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of the sessions. With precept\n"+
-		"it was %.1f%% over the whole run, learning included; with only the lessons that\n"+
-		"help, all the time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
+	return fmt.Sprintf("Without lessons, the agents would succeed in %.1f%% of the sessions. With precept, they\n"+
+		"succeeded in %.1f%%, including the learning phase. With the helpful lessons and no others\n"+
+		"in every session, it would be %.1f%%. precept reached %.0f%% of the possible gain.",
 		100*s.WithoutLessons, 100*s.WithLessons, 100*s.Best, share)
 }
