@@ -91,7 +91,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, dataURL, admi
 		"4. A person reads and approves the lesson (the demo plays this part). precept now inserts the lesson into the tool's errors in most sessions, and withholds the lesson at random in the others.",
 	)
 	printf(
-		"   The bank also holds an older, harmful lesson on the same subject: [%s].\n",
+		"   There is also an older, harmful lesson on the same subject: [%s].\n",
 		demo.CircleHarm,
 	)
 	if err := server.Sleep(ctx, 2500*time.Millisecond); err != nil { // by then, the lesson has taken effect
@@ -164,7 +164,7 @@ func (c *circle) proposeAttack(ctx context.Context, printf func(string, ...any))
 		return fmt.Errorf("the bank did not refuse the attacker's lesson: %w", err)
 	}
 	printf(
-		"\n3. An attacker writes instructions into the tool's errors and proposes the lesson [%s]. The distiller ignores words from an unknown origin, and the bank refuses the proposal:",
+		"\n3. An attacker writes instructions into the tool's errors and proposes the lesson [%s]. The distiller ignores words from an unknown origin, and precept refuses the proposal:",
 		attackSlug,
 	)
 	printf("   %s\n", refused.Faults[0].Message)

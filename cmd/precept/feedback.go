@@ -73,7 +73,7 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
-		Short: "Post feedback on a session or a run, for scripts and CI",
+		Short: "Rate a session or a run, for scripts and CI",
 		Long: "Feedback posts a rating to /v1/feedback on a running server. --response takes the id in the model's " +
 			"response (chatcmpl-, resp_, msg_). Inside `precept run`, the default subject is the run (PRECEPT_RUN) or " +
 			"the session (PRECEPT_SESSION). A person's feedback (--source user) has priority over a verifier's (--source system), " +

@@ -137,9 +137,9 @@ func TestScoreSummary(t *testing.T) {
 		score Score
 		want  string
 	}{
-		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
-		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of the sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
-		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of the sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
+		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons, the agents would succeed in 50.0% of the sessions. With precept, they\nsucceeded in 56.0%, including the learning phase. With the helpful lessons and no others\nin every session, it would be 58.0%. precept reached 75% of the possible gain."},
+		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons, the agents would succeed in 50.0% of the sessions. With precept, they\nsucceeded in 40.0%, including the learning phase. With the helpful lessons and no others\nin every session, it would be 50.0%. precept reached 0% of the possible gain."},
+		{NewUpstream(NewWorld(1)).Score(), "Without lessons, the agents would succeed in 0.0% of the sessions. With precept, they\nsucceeded in 0.0%, including the learning phase. With the helpful lessons and no others\nin every session, it would be 0.0%. precept reached 0% of the possible gain."},
 	} {
 		if got := tc.score.Summary(); got != tc.want {
 			t.Errorf("%+v.Summary() = %q\nwant %q", tc.score, got, tc.want)
