@@ -82,7 +82,7 @@ func (inv *invocation) distillCommand() *cobra.Command {
 				return err
 			}
 			_, err := fmt.Fprintf(
-				inv.stdout, "prompts written to %s; existing files are unchanged\n",
+				inv.stdout, "wrote the prompts to %s; existing files were not changed\n",
 				f.printPrompts,
 			)
 			return err

@@ -137,7 +137,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.stdout, "parked: the session is not stored yet; precept keeps the feedback and applies it later")
+		_, err = fmt.Fprintln(inv.stdout, "parked: the session or run is unknown so far, or the store cannot be reached; precept keeps the feedback for at most seven days, and applies it when possible")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
