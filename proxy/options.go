@@ -149,7 +149,7 @@ func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (o
 	defer func() {
 		if v := recover(); v != nil {
 			o.Metrics.FailedOpen(step)
-			log().Error("a step panicked; the request continues without the step", "step", step, "panic", redact.SafePanicText(v))
+			log().Error("a learning step panicked; the request continues without it", "step", step, "panic", redact.SafePanicText(v))
 		}
 	}()
 	f()

@@ -43,7 +43,7 @@ type lessonRow struct {
 func (inv *invocation) lessonsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
-		Short: "List, show, check and change lessons; share lessons with a fleet",
+		Short: "List, show, check and change lessons; copy lessons to and from Redis",
 		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -108,13 +108,13 @@ func isDirectory(path string) bool {
 
 func (inv *invocation) actionCommands() []*cobra.Command {
 	return []*cobra.Command{
-		inv.actionCommand(lesson.Approve, "Approve a lesson's current text, and activate the lesson"),
+		inv.actionCommand(lesson.Approve, "Approve a lesson's current text and activate the lesson"),
 		inv.actionCommand(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
 		inv.lessonsTrialCommand(),
-		inv.actionCommand(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
-		inv.actionCommand(lesson.Resume, "Resume a paused lesson in the state before the pause"),
+		inv.actionCommand(lesson.Pause, "Pause a lesson, so that no new session gets it; `lessons resume` undoes the pause"),
+		inv.actionCommand(lesson.Resume, "Return a paused lesson to its state before the pause"),
 		inv.lessonsRetireCommand(),
-		inv.actionCommand(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
+		inv.actionCommand(lesson.Restore, "Return a retired lesson to its state before the retirement"),
 	}
 }
 
@@ -158,7 +158,7 @@ func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Comma
 	})
 }
 
-const forceHelp = "approve despite findings; read the lesson first"
+const forceHelp = "activate the lesson although the checks refuse it; read the lesson first"
 
 func (inv *invocation) applyAction(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
@@ -180,7 +180,7 @@ func (inv *invocation) applyAction(
 		return nil, missingLessonError(slug, problems...)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(
-			"%s is unchanged; correct the lesson, or read the lesson and add --force:\n%w", slug, err,
+			"the checks refuse %s, and the lesson is unchanged; correct the lesson, or read it and add --force:\n%w", slug, err,
 		)
 	}
 	return r.Lesson, err

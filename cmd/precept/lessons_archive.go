@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -23,20 +24,20 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "retire [SLUG...]",
 		Aliases: []string{"archive"}, // the name in earlier versions
-		Short:   "Retire lessons into the archive; `lessons restore` undoes the retirement",
-		Long: "Retire moves lessons into _archive, with the state archived; `lessons list --archived` lists them. No new " +
-			"session gets an archived lesson. An archived lesson's slug cannot be reused, and the measurements remain " +
-			"in the store. `lessons restore` returns a lesson in the state before the retirement.",
+		Short:   "Retire lessons, that is, move them to the archive; `lessons restore` undoes the retirement",
+		Long: "Retire moves lessons to the archive (the folder _archive); `lessons list --archived` lists them. No new " +
+			"session gets an archived lesson. The measurements remain in the store, and the slug cannot be reused. " +
+			"`lessons restore` returns a lesson to its state before the retirement.",
 	}
-	c.Flags().BoolVar(&expired, "expired", false, "all expired lessons")
+	c.Flags().BoolVar(&expired, "expired", false, "retire all expired lessons")
 	c.Flags().BoolVar(
-		&superseded, "superseded", false, "all lessons that an active lesson supersedes",
+		&superseded, "superseded", false, "retire all lessons that an active lesson supersedes",
 	)
 	addJSONFlag(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		isSingle := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
-			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
+			return misuse(fmt.Errorf("no lesson is named; name one or more slugs, or add --expired or --superseded"))
 		}
 		book, _, err := b.List(ctx)
 		if err != nil {
@@ -108,7 +109,11 @@ func (inv *invocation) lessonsLogCommand() *cobra.Command {
 		case asJSON:
 			return nil
 		case len(rows) == 1:
-			_, err := fmt.Fprintln(inv.stdout, "no events")
+			about := ""
+			if len(args) > 0 {
+				about = " about " + args[0]
+			}
+			_, err := fmt.Fprintf(inv.stdout, "no events%s in the audit log\n", about)
 			return err
 		}
 		return writeTable(inv.stdout, rows, outputWidth(inv.stdout))
@@ -122,21 +127,19 @@ func (inv *invocation) lessonsExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write lessons in a format for other programs",
-		Long: "Export writes the lessons unchanged. The formats: jsonl, one JSON object per line on " +
-			"standard output; aip11, LESSON.md files in DIR; gptme, files in the gptme format in DIR. A lesson for a single tenant or agent is omitted.",
+		Long: "Export writes the lessons for other programs. --format jsonl writes one JSON object per line to standard " +
+			"output; aip11 writes the lesson files unchanged into DIR; gptme writes files in the gptme format into DIR. " +
+			"Export omits lessons that apply to a single tenant or agent.",
 		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
-	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
+	c.Flags().StringVar(&format, "format", "jsonl", "output format: jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(
-		&states, "state", []string{"active", "caution", "trial"}, "only lessons in these states",
+		&states, "state", []string{"active", "caution", "trial"}, "export only lessons in these states",
 	)
-	c.Flags().BoolVar(&asJSON, "json", false, "with DIR: print the directory and the lesson count as JSON; --format jsonl is JSON without the flag")
+	c.Flags().BoolVar(&asJSON, "json", false, "with DIR, print the directory and the number of lessons as JSON; --format jsonl always prints JSON")
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) ||
-			(format == "jsonl") != (len(args) == 0) {
-			return misuse(fmt.Errorf(
-				"--format jsonl takes no directory, and --format aip11 and gptme need one; correct the command",
-			))
+		if err := checkExportFormat(format, args); err != nil {
+			return misuse(err)
 		}
 		book, _, err := readExistingBook(c.Context(), inv.tools, cfg)
 		if err != nil {
@@ -160,10 +163,22 @@ func (inv *invocation) lessonsExportCommand() *cobra.Command {
 		case n == 0:
 			fmt.Fprintln(inv.stdout, "no lessons in these states; nothing was written")
 		default:
-			fmt.Fprintf(inv.stdout, "%s written into %s\n", countNoun(n, "lesson"), args[0])
+			fmt.Fprintf(inv.stdout, "%s written to %s\n", countNoun(n, "lesson"), args[0])
 		}
 		return nil
 	})
+}
+
+func checkExportFormat(format string, dirs []string) error {
+	switch {
+	case !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format):
+		return fmt.Errorf("--format: %q is not a format; write jsonl, aip11 or gptme", format)
+	case format == "jsonl" && len(dirs) > 0:
+		return errors.New("--format jsonl writes to standard output; omit DIR, or add --format aip11 or --format gptme")
+	case format != "jsonl" && len(dirs) == 0:
+		return fmt.Errorf("--format %s needs a directory; add DIR", format)
+	}
+	return nil
 }
 
 func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, row lessonRow) error {

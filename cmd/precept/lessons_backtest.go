@@ -29,18 +29,17 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
 		Short: "Count the captured sessions in which lessons would have fired",
-		Long: "Backtest matches lessons against the captured sessions. Name a lesson by the slug in the bank (the configured " +
-			"lessons) or a LESSON.md file outside the bank. The result: the number of sessions in which the lesson " +
-			"would have fired, the matching words, the other sessions in which the lesson would have fired by likeness " +
-			"(similar words), and the mean reward. The mean reward covers rewarded sessions only and is not the " +
-			"lesson's effect; only randomly withheld lessons measure an effect. Conditions on role and skill count as " +
-			"met, because captured sessions do not contain role and skill. Backtest can run at the same time as a " +
-			"server.",
+		Long: "Backtest matches lessons against the captured sessions. Name each lesson by its slug, or by the path of a " +
+			"lesson file (.md). For each lesson, backtest prints the number of sessions in which the lesson would have " +
+			"fired, the words that matched, the number of other sessions with similar words (likeness), and the mean " +
+			"reward. The mean reward covers only sessions with a reward. It is not the lesson's effect, which only the " +
+			"experiment can measure. Backtest treats conditions on role and skill as met, because captured sessions do " +
+			"not contain them. Backtest can run while a server runs.",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
-	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant's sessions")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "match only this tenant's sessions")
 	c.Flags().StringVar(
-		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
+		&f.since, "since", "", "match only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -169,18 +168,18 @@ func printBacktest(out io.Writer, r backtest.Result) {
 		if m == nil {
 			return "unknown"
 		}
-		return fmt.Sprintf("%s (%d rewarded)", strconv.FormatFloat(*m, 'f', 3, 64), n)
+		return fmt.Sprintf("%s (%s)", strconv.FormatFloat(*m, 'f', 3, 64), countNoun(n, "rewarded session"))
 	}
 	fmt.Fprintf(
 		out, "  mean reward: in these sessions %s, in the others %s; the difference is not the lesson's effect\n",
 		mean(r.Rewards.MeanMatched, r.Rewards.RewardedMatched), mean(r.Rewards.MeanUnmatched, r.Rewards.RewardedUnmatched),
 	)
 	if len(r.Examples) > 0 {
-		fmt.Fprintf(out, "  examples: %s\n", report.Printable(strings.Join(r.Examples, ", ")))
+		fmt.Fprintf(out, "  example sessions: %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
 	printLikeness(out, &r.Likeness)
 	if r.NearMisses.Sessions > 0 {
-		fmt.Fprintf(out, "  near misses in %s:\n", countNoun(r.NearMisses.Sessions, "other"))
+		fmt.Fprintf(out, "  near misses in %s:\n", countNoun(r.NearMisses.Sessions, "other session"))
 	}
 	for _, reason := range r.NearMisses.MissingConditions {
 		fmt.Fprintf(out, "  %6d  %s\n", reason.Sessions, report.Printable(reason.Text))
@@ -193,16 +192,16 @@ func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	case l.Captured == 0:
 		return
 	case l.Captured < lesson.LikeSessions:
-		fmt.Fprintf(out, "  by likeness: off below %d captured sessions, and there are %d\n", lesson.LikeSessions, l.Captured)
+		fmt.Fprintf(out, "  similar words: the comparison needs %d captured sessions, and the store has %d\n", lesson.LikeSessions, l.Captured)
 		return
 	}
-	effect := "injected"
+	effect := "the lesson would be injected"
 	if !l.Injected {
-		effect = "suggested, never injected; like: true in the lesson and match.like: on inject the lesson"
+		effect = "the lesson would be suggested; to inject it, set like: true in the lesson and match.like: on"
 	}
-	fmt.Fprintf(out, "  by likeness in %s (%s)\n", countNoun(l.Sessions, "other"), effect)
+	fmt.Fprintf(out, "  similar words in %s (%s)\n", countNoun(l.Sessions, "other session"), effect)
 	for _, e := range l.Examples {
-		fmt.Fprintf(out, "  %6.2f  of %.2f, by %s: %s: %s\n", e.Score, e.Threshold, report.Printable(strings.Join(e.Words, ", ")),
+		fmt.Fprintf(out, "  %6.2f  (threshold %.2f; similar words: %s)  %s: %s\n", e.Score, e.Threshold, report.Printable(strings.Join(e.Words, ", ")),
 			report.Printable(e.Session), report.Printable(shorten(e.Sentence, maxShownSentence)))
 	}
 }

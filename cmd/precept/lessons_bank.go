@@ -43,10 +43,10 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
-		Short: "Replace the fleet's lessons with the lessons in a directory",
-		Long: "Push checks the lessons in DIR and replaces the whole bank (the lessons in Redis) at URL (default: the " +
-			"key lessons, or store.url for redis:// and for a directory). Every replica uses the new lessons within " +
-			"two seconds. If a lesson has faults, push names the lesson and changes nothing.",
+		Short: "Replace the lessons in Redis with the lessons in a directory",
+		Long: "Push checks the lessons in DIR, and replaces all lessons in the Redis at URL. Without URL, push uses the " +
+			"Redis in the configuration key lessons, or else the Redis in store.url. Every replica uses the new lessons " +
+			"within two seconds. If a lesson has faults, push names the lesson and changes nothing.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -58,7 +58,7 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 		defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 		texts, err := readLessonTexts(inv.stderr, args[0])
 		if err == nil && len(texts) == 0 { // probably a wrong directory
-			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
+			err = fmt.Errorf("%s contains no lessons, so push changed nothing; to remove all lessons from Redis, "+
 				"retire each lesson: precept lessons retire SLUG", args[0])
 		}
 		if err != nil {
@@ -82,9 +82,9 @@ func (inv *invocation) lessonsPullCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
-		Short: "Write the fleet's lessons into a directory",
-		Long: "Pull writes the bank (the lessons in Redis) at URL (default: the key lessons, or store.url for redis:// " +
-			"and for a directory) into DIR. Files that are not in the bank stay unchanged.",
+		Short: "Write the lessons in Redis into a directory",
+		Long: "Pull writes the lessons in the Redis at URL into DIR. Without URL, pull uses the Redis in the " +
+			"configuration key lessons, or else the Redis in store.url. Other files in DIR stay unchanged.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -115,7 +115,7 @@ func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*
 	switch {
 	case len(args) == 2:
 		if err := redis.CheckURL(args[1]); err != nil && args[1] != "redis://" {
-			return nil, misuse(fmt.Errorf("the bank URL %w", err))
+			return nil, misuse(fmt.Errorf("the lessons' URL %w", err))
 		}
 		cfg.Lessons = args[1]
 	case !server.IsRedis(cfg.Lessons):
@@ -132,7 +132,7 @@ func readLessonTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	texts, _, problems, err := lesson.ReadDir(dir)
 	printProblems(console, problems)
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%s cannot be read", countNoun(len(problems), "lesson"))
+		err = fmt.Errorf("%s cannot be read; correct the files named above", countNoun(len(problems), "lesson"))
 	}
 	return texts, err
 }

@@ -36,11 +36,11 @@ func (inv *invocation) lessonsDiffCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
-		Short: "Compare two banks, lesson by lesson, and check the new lessons",
-		Long: "Diff compares two banks (collections of lessons): directories, redis:// URLs, or git:REV, the bank's " +
-			"directory at a git revision (git:origin/main for a pull request). NEW is by default the configured bank. " +
-			"Diff prints for each different lesson the states, a lost approval, the changed lines, and the findings. " +
-			"Exit code 1: the checks refuse a new lesson.",
+		Short: "Compare two sets of lessons, and check the new lessons",
+		Long: "Diff compares the lessons in OLD and NEW. Each of them is a directory, a redis:// URL, or git:REV, the " +
+			"lesson directory at a git revision (git:origin/main for a pull request). The default for NEW is the " +
+			"configured lessons. For each lesson that differs, diff prints the states, the changed lines, the findings " +
+			"of the checks, and whether the lesson has lost its approval. Exit code 1: the checks refuse a new lesson.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)
@@ -98,11 +98,11 @@ func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *c
 }
 
 func revisionTexts(ctx context.Context, dir, rev string) (map[string][]byte, error) {
-	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
-		return nil, misuse(fmt.Errorf(
-			"git:%s is not a revision, or the bank is not a directory; write a revision such as git:origin/main, and use a directory in a git repository as the bank",
-			rev,
-		))
+	switch {
+	case server.IsRedis(dir):
+		return nil, misuse(fmt.Errorf("git:%s needs a lesson directory, but the configured lessons are in Redis; name a directory in a git repository with --lessons", rev))
+	case rev == "" || strings.HasPrefix(rev, "-"):
+		return nil, misuse(fmt.Errorf("git:%s does not name a revision; write a revision such as git:origin/main", rev))
 	}
 	git := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // the user's own revision, and no shell
@@ -113,9 +113,9 @@ func revisionTexts(ctx context.Context, dir, rev string) (map[string][]byte, err
 				stderr = bytes.TrimSpace(e.Stderr)
 			}
 			if text := string(stderr); strings.Contains(text, "not a git repository") {
-				return nil, fmt.Errorf("the bank %s is not in a git repository; run the command with --lessons DIR inside a repository", dir)
+				return nil, fmt.Errorf("the lesson directory %s is not in a git repository; name a directory in a git repository with --lessons", dir)
 			}
-			return nil, fmt.Errorf("git %s in %s: %w: %s; name a revision that has the bank", args[0], dir, err, stderr)
+			return nil, fmt.Errorf("git %s in %s: %w: %s; name a revision that contains the lesson directory", args[0], dir, err, stderr)
 		}
 		return out, nil
 	}
@@ -189,13 +189,13 @@ func printChange(out io.Writer, c *lessonDiff) {
 	}
 	if c.Kind == "changed" && c.ContentChanged {
 		fmt.Fprintln(
-			out, "  the text or the trigger differs: the lesson's measurement starts from zero",
+			out, "  the text or the trigger has changed: the lesson's measurement starts again from zero",
 		)
 	}
 	if c.ApprovalLost {
 		fmt.Fprintln(
 			out,
-			"  the approval was for another text: the lesson is inactive until a person approves the lesson",
+			"  the approval applies to the old text: the lesson is inactive until a person approves the new text",
 		)
 	}
 	for _, f := range c.Findings {

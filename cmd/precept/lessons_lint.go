@@ -25,10 +25,10 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint",
 		Short: "Check all lessons",
-		Long: "Lint runs a lesson's checks: form, over-broad triggers, orders to the model, secrets and personal data, " +
-			"links, expiry. If sessions were captured, lint tries the triggers on the sessions (`lessons backtest`): a " +
-			"lesson that fires in more than 60% of the sessions is too broad; a lesson that fires in no session out of " +
-			"1000 has no effect. Exit code 1: lint found errors; warnings alone give 0.",
+		Long: "Lint checks each lesson's format, trigger, links and expiry, and looks for orders to the model, secrets " +
+			"and personal data. If the store has captured sessions, lint also tries the triggers on them (see `lessons " +
+			"backtest`), and reports a lesson that would fire in more than 60% of the sessions, or in none of at least " +
+			"1,000 sessions. Exit code 1: lint found errors. With warnings alone, the exit code is 0.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
@@ -68,7 +68,7 @@ func printFaultWarning(console io.Writer, problems []lesson.Problem) {
 	const maxShown = 5
 	printProblems(console, problems[:min(maxShown, len(problems))])
 	fmt.Fprintf(
-		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", countNoun(len(problems), "file"),
+		console, "precept: faults in %s; `precept lessons lint` lists all faults\n", countNoun(len(problems), "file"),
 	)
 }
 
@@ -78,11 +78,11 @@ func printLint(out io.Writer, l lintResult) {
 	}
 	printFindings(out, l.Findings)
 	fmt.Fprintf(
-		out, "%s, %s that cannot be read, %s", countNoun(l.Lessons, "lesson"),
-		countNoun(len(l.Broken), "file"), countNoun(len(l.Findings), "finding"),
+		out, "%s, %s, %s", countNoun(l.Lessons, "lesson"),
+		countNoun(len(l.Broken), "unreadable file"), countNoun(len(l.Findings), "finding"),
 	)
 	if l.Sessions > 0 {
-		fmt.Fprintf(out, ", tried on %s", countNoun(l.Sessions, "session"))
+		fmt.Fprintf(out, ", triggers tried on %s", countNoun(l.Sessions, "session"))
 	}
 	fmt.Fprintln(out)
 }

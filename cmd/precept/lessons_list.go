@@ -29,17 +29,17 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the lessons by slug",
-		Long: "List prints the configured lessons (the bank) and the state of each lesson. ! marks a lesson that contradicts another " +
-			"lesson; the pairs follow the table. --state quarantined lists the lessons that wait for approval. " +
-			"--archived lists the archived lessons instead.",
+		Long: "List prints the configured lessons and their states. An exclamation mark after the state means that the " +
+			"lesson contradicts another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
+			"wait for approval.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringSliceVar(
-		&f.states, "state", nil, "only lessons in these states: quarantined, trial, active, ...",
+		&f.states, "state", nil, "list only lessons in these states: quarantined, trial, active, ...",
 	)
-	c.Flags().BoolVar(&f.expired, "expired", false, "only expired lessons")
-	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons, not the bank")
+	c.Flags().BoolVar(&f.expired, "expired", false, "list only expired lessons")
+	c.Flags().BoolVar(&f.archived, "archived", false, "list the archived lessons instead of the configured ones")
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
@@ -97,7 +97,7 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
 				printWrapped(
 					inv.stdout, outputWidth(inv.stdout),
-					"! %s and %s fire on the same words and contradict each other; both are kept",
+					"! %s and %s fire on the same words and contradict each other; precept keeps both until you edit or retire one",
 					list[i].Slug, other,
 				)
 			}
@@ -126,13 +126,13 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show SLUG",
 		Short: "Print a lesson file",
-		Long: "Show prints a lesson file byte for byte. On standard error, show prints the companion file " +
-			"(knowledge/lessons/SLUG.md, which no model gets), the lessons that contradict or supersede the lesson, " +
-			"and, if the store exists, the judges' opinions about this text (`precept distill`).",
+		Long: "Show prints a lesson file unchanged. On standard error, show also prints the path of the companion file " +
+			"(knowledge/lessons/SLUG.md, a note for people that no model gets), the lessons that contradict or " +
+			"supersede the lesson, and the opinions of judge models about this text (see `precept distill`).",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	addJSONFlag(c, &asJSON)
-	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
+	c.Flags().BoolVar(&archived, "archived", false, "show a lesson in the archive")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		book, problems, err := readBankOrArchive(c.Context(), inv.tools, cfg, archived)
 		if err != nil {
@@ -152,7 +152,7 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 			}{row, companion, opinions, l.Body})
 		}
 		if n := l.Support(); n > len(l.Evidence) {
-			fmt.Fprintf(inv.stderr, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
+			fmt.Fprintf(inv.stderr, "evidence: %d sessions, of which the file lists %d\n", n, len(l.Evidence))
 		}
 		if companion != "" {
 			fmt.Fprintln(inv.stderr, "companion:", companion)

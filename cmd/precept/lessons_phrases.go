@@ -34,16 +34,17 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 	var judge, asJSON bool
 	c := &cobra.Command{
 		Use:   "phrases SLUG",
-		Short: "Propose phrases for a lesson from captured near misses",
-		Long: "Phrases reads the captured sessions for sentences that resemble a lesson and contain no phrase from the " +
-			"lesson. Phrases prints, for each proposed phrase, the sessions in which the phrase would fire, with " +
-			"excerpts. With --judge, the model in distill.judge proposes phrases as well; the judge reads the lesson " +
-			"and at most 40 sentences, redacted. --accept adds phrases to the lesson's keywords; an approved lesson is " +
-			"then quarantined until `precept lessons approve SLUG`. Phrases needs 200 captured sessions.",
+		Short: "Propose trigger phrases for a lesson from captured sessions",
+		Long: "Phrases searches the captured sessions for near misses, that is, sentences that resemble the lesson but " +
+			"contain none of its phrases. For each proposed phrase, the command prints the number of sessions in which " +
+			"the phrase would fire, with excerpts. With --judge, the model in distill.judge also proposes phrases; it " +
+			"reads the lesson and at most 40 redacted sentences. --accept adds phrases to the lesson's keywords; an " +
+			"approved lesson is then quarantined until `precept lessons approve SLUG`. The command needs at least 200 " +
+			"captured sessions.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; phrases proposed from near misses also by number: 1,3")
-	c.Flags().BoolVar(&judge, "judge", false, "ask the model in distill.judge for phrases as well")
+	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; a phrase proposed without --judge can be given by its number: 1,3")
+	c.Flags().BoolVar(&judge, "judge", false, "also ask the model in distill.judge for phrases")
 	addJSONFlag(c, &asJSON)
 	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
 	return inv.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -64,7 +65,7 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 		}
 		if !traffic.HasEnoughSessions() {
 			return fmt.Errorf(
-				"the store has %s and phrases need %d; add past transcripts with `precept import`",
+				"the store has %s, but `precept lessons phrases` needs %d; add past conversations with `precept import`",
 				countNoun(traffic.Sessions(), "captured session"), lesson.LikeSessions,
 			)
 		}
@@ -124,7 +125,7 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	case len(accept) > 0:
 		return misuse(errors.New("--judge and --accept cannot be combined; omit --judge and give the phrases: --accept \"first phrase,second phrase\""))
 	case cfg.Distill.Judge == "rules":
-		return misuse(errors.New("--judge needs a model, and distill.judge is rules; set distill.judge and distill.model, or add --distill-judge URL --distill-model M"))
+		return misuse(errors.New("--judge needs a model, but distill.judge is rules; set distill.judge and distill.model, or add --distill-judge URL --distill-model M"))
 	case cfg.Distill.Model == "":
 		return misuse(errors.New("--judge needs a model; set distill.model, or add --distill-model M"))
 	}
@@ -166,7 +167,7 @@ func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSess
 		_, err := strconv.Atoi(name)
 		switch {
 		case i < 0 && (err == nil || name == "") && len(a.Proposals) == 0:
-			return misuse(fmt.Errorf("proposal %q does not exist: there are no proposals for %s", name, a.Slug))
+			return misuse(fmt.Errorf("proposal %q does not exist, because there are no proposals for %s; give the phrase itself", name, a.Slug))
 		case i < 0 && (err == nil || name == ""):
 			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(a.Proposals)))
 		case i < 0:
@@ -208,16 +209,19 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 
 func printPhrases(out io.Writer, a *phrasesResult) {
 	if a.Refused > 0 {
-		fmt.Fprintf(out, "left out %s from the judge (fires in over 10%% of sessions, or known)\n", countNoun(a.Refused, "phrase"))
+		fmt.Fprintf(out, "left out %s proposed by the judge (too common, that is, in over 10%% of the sessions, or already proposed)\n", countNoun(a.Refused, "phrase"))
 	}
 	if len(a.Proposals) == 0 {
 		fmt.Fprintf(out, "no near misses for %s in %s\n", a.Slug, countNoun(a.Sessions, "session"))
 	}
 	for i := range a.Proposals {
 		p := &a.Proposals[i]
-		by := "from the " + p.By
+		by := "given with --accept"
+		if p.By == "judge" {
+			by = "proposed by the judge"
+		}
 		if len(p.Words) > 0 {
-			by = "shares " + strings.Join(p.Words, ", ")
+			by = "words in common with the lesson: " + strings.Join(p.Words, ", ")
 		}
 		fmt.Fprintf(out, "%2d  %s\n    fires in %d of %s%s; %s\n", p.Number, report.Printable(p.Phrase),
 			p.Matched, countNoun(p.Sessions, "session"), percentage(p.Matched, p.Sessions), report.Printable(by))
@@ -229,10 +233,10 @@ func printPhrases(out io.Writer, a *phrasesResult) {
 	case len(a.Accepted) > 0:
 		fmt.Fprintf(out, "added %s to %s; the lesson is %s", countNoun(len(a.Accepted), "keyword"), a.Slug, a.State)
 		if a.State == lesson.Quarantined {
-			fmt.Fprintf(out, "; approve the text with precept lessons approve %s", a.Slug)
+			fmt.Fprintf(out, "; to approve the new text, run precept lessons approve %s", a.Slug)
 		}
 		fmt.Fprintln(out)
 	case len(a.Proposals) > 0:
-		fmt.Fprintf(out, "add phrases with precept lessons phrases %s --accept %q\n", a.Slug, a.Proposals[len(a.Proposals)-1].Phrase)
+		fmt.Fprintf(out, "to add a phrase, run precept lessons phrases %s --accept %q\n", a.Slug, a.Proposals[len(a.Proposals)-1].Phrase)
 	}
 }

@@ -43,7 +43,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
 	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.DetectableEffect != 0:
-		return errors.New("--picks, --detect and --until-halfwidth cannot be combined; give only one")
+		return errors.New("--picks, --detect and --until-halfwidth cannot be combined; give only one of them")
 	case !f.isPlanned() && f.goal.Outcome != "":
 		return errors.New("--outcome needs a planned trial; add --picks or --detect")
 	case !f.isPlanned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
@@ -56,38 +56,42 @@ func (f *trialFlags) check(c *cobra.Command) error {
 
 func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	var f trialFlags
-	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"
+	const short = "Put a lesson on trial, to measure it faster"
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1)),
 		Long: short + ". A running server applies the change within two seconds.\n\n" +
-			"A pick: the chooser selects the lesson for a session, and a random decision injects or withholds the lesson. With --picks or --detect the trial is planned: it ends after this number of picks in sessions with a reward, with one evaluation. The planned interval is about 0.65 as wide as the interval that is valid at any time. Trial prints the cost before the start; on a terminal, --yes is required.",
+			"During a trial, precept picks the lesson whenever it matches and a place is free, and then injects or " +
+			"withholds it at random. With --picks or --detect, the trial is planned: it ends with one evaluation after " +
+			"a fixed number of picks in sessions with a reward. The evaluation's interval is about 0.65 times as wide " +
+			"as the usual interval, which is valid at any time. Before a planned trial starts, the command prints its " +
+			"cost. On a terminal, a planned trial starts only with --yes.",
 	}
-	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of picks to withhold")
+	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "share of the picks that precept withholds")
 	c.Flags().Float64Var(
 		&f.plan.Until, "until-halfwidth", 0,
-		"end the trial when the interval has this half-width: 0.03 is 3 points; 0: no automatic end",
+		"end the trial when the interval's half-width is this small: 0.03 is 3 percentage points; 0 sets no automatic end",
 	)
 	c.Flags().Int64Var(
-		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned evaluation",
+		&f.goal.Picks, "picks", 0, "plan the trial: one evaluation after this number of picks in sessions with a reward",
 	)
 	c.Flags().Float64Var(
 		&f.goal.DetectableEffect, "detect", 0,
-		"planned trial with enough picks to detect this effect: 0.05 is 5 points",
+		"plan the trial with enough picks to detect an effect of this size: 0.05 is 5 percentage points",
 	)
 	c.Flags().Float64Var(
-		&f.goal.Power, "power", 0.8, "probability that --detect finds the effect",
+		&f.goal.Power, "power", 0.8, "with --detect, the probability that the trial detects the effect",
 	)
 	c.Flags().StringVar(
 		&f.goal.Outcome, "outcome", "",
-		"planned trial on an outcome, measured in all closed sessions, instead of the reward: "+strings.Join(trial.OutcomeNames(), ", "),
+		"measure this outcome in all closed sessions, instead of the reward (planned trials only): "+strings.Join(trial.OutcomeNames(), ", "),
 	)
 	c.Flags().StringVar(
-		&f.tenant, "tenant", "default", "tenant with the measurements for the forecast",
+		&f.tenant, "tenant", "default", "tenant whose sessions are used to estimate the cost",
 	)
 	c.Flags().BoolVar(
-		&f.dryRun, "dry-run", false, "print a planned trial's cost and do not start the trial",
+		&f.dryRun, "dry-run", false, "print a planned trial's cost without starting the trial",
 	)
-	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal without a question")
+	c.Flags().BoolVar(&f.yes, "yes", false, "start a planned trial on a terminal; without --yes, the command only prints the cost")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print a planned trial's cost as JSON")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -113,7 +117,7 @@ func (inv *invocation) planTrial(
 		}
 		fmt.Fprintln(
 			inv.stderr,
-			"precept: the store does not exist yet; the forecast assumes a lesson without measurements",
+			"precept: the store does not exist yet, so the cost is estimated for a lesson without measurements",
 		)
 	}
 	if err != nil {
@@ -142,7 +146,7 @@ func (inv *invocation) planTrial(
 		return err
 	}
 	if isTerminal(inv.stdout) && !f.yes {
-		return errors.New("the trial was not started; add --yes to start the trial")
+		return errors.New("the trial was not started; to start it, add --yes")
 	}
 	return inv.startTrial(ctx, cfg, slug, f)
 }

@@ -64,11 +64,12 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
 		Short: "Show the lessons that a text would match, and the reason for each near miss",
-		Long: "Try matches a text as the proxy matches a user's newest words, or, with --tool-error, a failed tool " +
-			"call's result. Try prints the parts that are removed before the match (reminders, environment blocks, " +
-			"precept's own blocks), the matching lessons with triggers, and the lessons with a trigger that occurs in " +
-			"the text but does not fire, with the reason. The chooser decides later which matching lessons a session " +
-			"gets. The text is TEXT, the content of --file, or standard input. Try needs no server.",
+		Long: "Try matches a text in the same way as the proxy matches a user's newest words or, with --tool-error, a " +
+			"failed tool call's result. Try prints the parts of the text that the match ignores (reminders, environment " +
+			"blocks, precept's own blocks), the matching lessons with their triggers, and the near misses: lessons with " +
+			"a trigger that occurs in the text but does not fire, each with the reason. If several lessons match, the " +
+			"proxy selects a few of them. The text is TEXT, the content of --file, or standard input. Try needs no " +
+			"server.",
 		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
@@ -82,10 +83,10 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	)
 	c.Flags().StringVar(
 		&f.tool, "tool", "",
-		"a tool in the request; with --tool-error: the failed tool",
+		"a tool in the request or, with --tool-error, the failed tool",
 	)
 	c.Flags().BoolVar(
-		&f.toolError, "tool-error", false, "the text is a failed tool call's result",
+		&f.toolError, "tool-error", false, "treat the text as a failed tool call's result",
 	)
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
@@ -245,7 +246,7 @@ func printTryResult(out io.Writer, t *tryResult) {
 			kind = "like     "
 		}
 		fmt.Fprintf(
-			out, "%s %s  %s  (score %.2f of %.2f, by %s)\n", kind, report.Printable(l.Slug),
+			out, "%s %s  %s  (score %.2f, threshold %.2f; similar words: %s)\n", kind, report.Printable(l.Slug),
 			report.Printable(l.Title), l.Score, l.Threshold, report.Printable(strings.Join(l.Words, ", ")),
 		)
 	}
@@ -253,7 +254,7 @@ func printTryResult(out io.Writer, t *tryResult) {
 		fmt.Fprintln(out, "no lesson matches")
 	}
 	if len(t.ErrorMatches) > 0 {
-		fmt.Fprintf(out, "with --tool-error, as a failed tool call's result, the text matches %s\n", report.Printable(strings.Join(t.ErrorMatches, ", ")))
+		fmt.Fprintf(out, "as a failed tool call's result (--tool-error), the text would match %s\n", report.Printable(strings.Join(t.ErrorMatches, ", ")))
 	}
 	for _, l := range t.NearMisses {
 		fmt.Fprintf(

@@ -33,9 +33,9 @@ func (inv *invocation) lessonsNewCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "new SLUG",
-		Short: "Write a new lesson into the bank",
-		Long: "New writes a LESSON.md with the given fields and runs all checks. With --advice the " +
-			"lesson is active at once, because a person wrote the lesson. Without --advice the lesson " +
+		Short: "Create a lesson",
+		Long: "New writes a lesson file with the given fields, and runs all checks. With --advice, the " +
+			"lesson is active at once, because a person wrote it. Without --advice, the lesson " +
 			"is a candidate: write the advice into the file, then run `precept lessons approve SLUG`.",
 		Args:    argsValidator(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
@@ -55,7 +55,7 @@ func (inv *invocation) lessonsNewCommand() *cobra.Command {
 		if book, _, err := b.List(ctx); err == nil {
 			if old, ok := book.Get(l.Slug); ok {
 				return fmt.Errorf(
-					"slug_collision: the lesson %s exists in %s; edit the lesson, or choose another slug",
+					"slug_collision: the lesson %s already exists in %s; edit the lesson, or choose another slug",
 					l.Slug, old.Path,
 				)
 			}
@@ -85,9 +85,9 @@ func (f *draftFlags) add(c *cobra.Command) {
 		&f.counterExample, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
 	)
 	c.Flags().StringVar(
-		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a warning to the model",
+		&f.outcome, "outcome", "success", "success, failure or mixed; with failure, the model gets the lesson as a warning",
 	)
-	c.Flags().StringVar(&f.category, "category", "", "subfolder")
+	c.Flags().StringVar(&f.category, "category", "", "subfolder for the lesson file")
 	c.Flags().StringSliceVar(
 		&f.keywords, "keyword", nil,
 		"phrase in a user message or a tool error that triggers the lesson; repeatable",
@@ -129,7 +129,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	for _, e := range f.evidence {
 		kind, ref, ok := strings.Cut(e, ":")
 		if !ok {
-			return nil, misuse(fmt.Errorf("--evidence %q: write KIND:REF, such as run:ci/4711", e))
+			return nil, misuse(fmt.Errorf("--evidence %q has no colon; write KIND:REF, such as run:ci/4711", e))
 		}
 		l.Evidence = append(l.Evidence, lesson.Evidence{Kind: kind, Ref: ref})
 	}
@@ -178,11 +178,11 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
-		Short: "Import lessons from another bank",
-		Long: "Import reads LESSON.md files (in the AIP-11 or the gptme format), directories with such files, and the " +
+		Short: "Import lessons from files, directories or an export",
+		Long: "Import reads lesson files (in the AIP-11 or the gptme format), directories with such files, and the " +
 			"JSON lines from `precept lessons export`; the FILE \"-\" is standard input. Import runs all checks. " +
-			"Imported lessons are quarantined, without evidence counts and approvals. --approve activates the lessons " +
-			"that pass the checks. Exit code 1: at least one lesson was refused; all other lessons are imported.",
+			"Imported lessons lose their evidence counts and approvals, and are quarantined; --approve activates the " +
+			"lessons that pass the checks. Exit code 1: at least one lesson was refused; all others were imported.",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(
@@ -210,15 +210,15 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 			return err
 		}
 		failed += len(problems)
-		state := ""
+		next := ""
 		switch {
 		case approve && imported > 0:
-			state = ", active"
+			next = "; the imported lessons are active"
 		case imported > 0:
-			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
+			next = "; the imported lessons are quarantined: review them with `precept lessons list --state quarantined`, then approve or reject each"
 		}
 		counts := map[string]int{"taken": imported, "refused": failed}
-		if err := printResult(inv.stdout, asJSON, counts, "%s imported%s; %d refused", countNoun(imported, "lesson"), state, failed); err != nil {
+		if err := printResult(inv.stdout, asJSON, counts, "%s imported, %d refused%s", countNoun(imported, "lesson"), failed, next); err != nil {
 			return err
 		}
 		return failedUnless(failed == 0)
@@ -310,7 +310,7 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 		}
 		err := json.Unmarshal(line, &row)
 		if err == nil && row.Text == "" {
-			err = errors.New("the object has no text; import the unchanged output of `precept lessons export`")
+			err = errors.New("the key text is missing or empty; import the unchanged output of `precept lessons export`")
 		}
 		if err != nil {
 			problems = append(problems, lesson.Problem{

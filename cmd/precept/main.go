@@ -65,7 +65,7 @@ func run() int {
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader, OnDamaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(
-				os.Stderr, "precept: session %s in tenant %s has a damaged exchange, and the session's content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
+				os.Stderr, "precept: session %s in tenant %s has a damaged exchange, so the session's content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
 				ref.ID, ref.Tenant, err,
 			)
 		}),

@@ -25,18 +25,19 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move an earlier release's store in Redis to shards",
-		Long: "Migrate moves a store in Redis that was created by a release without shards to 256 shards (parts " +
-			"that a Redis cluster can place on different nodes), while replicas serve. First let all replicas run this release: it does not read data that an older replica writes into the old keys.\n\n" +
-			"The sessions are copied, then the changed " +
-			"sessions again. At the end all replicas' writes wait in the outboxes for a moment, and " +
-			"all replicas continue in the shards. The old keys are deleted a minute later. Redis needs " +
-			"memory for both copies. Run migrate again after a failure, on any machine: nothing is lost, " +
-			"and the copy continues.",
+		Short: "Convert a Redis store from a release without shards",
+		Long: "Migrate converts a store in Redis that a release without shards has created. The converted store has 256 " +
+			"shards (parts that a Redis cluster can place on different nodes). Replicas continue to serve requests. " +
+			"Before you start, update all replicas to this release, because it does not read data that an older " +
+			"replica writes to the old keys.\n\n" +
+			"Migrate copies all sessions, and then copies the sessions that have changed again. At the end, all " +
+			"replicas pause their writes to Redis for a moment, and then switch to the shards; until then, new data " +
+			"waits in the outboxes. Migrate deletes the old keys after the time in --pause. Redis needs memory for " +
+			"both copies. If migrate fails, run it again on any machine: nothing is lost, and the copy continues.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
-	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and deleting the old keys")
+	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to the shards and the deletion of the old keys")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return inv.runMigrate(c.Context(), cfg, f)
@@ -45,7 +46,7 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 
 func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
-		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at the first start with a new release"))
+		return misuse(errors.New("the store is not in Redis, so there is nothing to migrate; a new release upgrades a store in SQLite when it starts"))
 	}
 	opened, err := inv.tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
@@ -75,7 +76,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		}
 	}})
 	if err != nil {
-		return fmt.Errorf("the store was not migrated: %w; run precept migrate again, the copy continues", err)
+		return fmt.Errorf("the migration is incomplete: %w; run precept migrate again to continue", err)
 	}
 	switch {
 	case f.asJSON:
@@ -83,9 +84,9 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 			"tenants": done.Tenants, "sessions": done.Sessions, "frozen_seconds": done.Frozen.Seconds(),
 		})
 	case !layout.OneShardPerTenant && !layout.Moving:
-		_, err = fmt.Fprintln(inv.stdout, "the store has shards already")
+		_, err = fmt.Fprintln(inv.stdout, "the store already has shards; nothing was changed")
 	default:
-		_, err = fmt.Fprintf(inv.stdout, "migrated: %s, %s copied; replicas could not write for %v\n",
+		_, err = fmt.Fprintf(inv.stdout, "migrated: %s, %s copied; the replicas' writes to Redis were paused for %v\n",
 			countNoun(done.Tenants, "tenant"), countNoun(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
 	}
 	return err

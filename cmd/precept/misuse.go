@@ -39,7 +39,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		}
 		return fmt.Sprintf("%q is not a %s command;", args[0], c.CommandPath())
 	}
-	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
+	return fmt.Sprintf("unexpected argument %q: %s;", args[len(args)-1], c.UseLine())
 }
 
 // suggestedFlag returns a question that names the flag closest to a misspelt flag.
@@ -70,7 +70,7 @@ func plainFlagError(err error) error {
 	case kind == "float64" && isNumberError:
 		return fmt.Errorf("--%s: %q is not a number", flag.Name, valueErr.GetValue())
 	case isNumberError:
-		return fmt.Errorf("--%s: %q is not a whole number, or too large", flag.Name, valueErr.GetValue())
+		return fmt.Errorf("--%s: %q is not a whole number, or is too large", flag.Name, valueErr.GetValue())
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func isStoreMissing(cfg *configs.Config) bool {
 
 func checkStoreExists(cfg *configs.Config) error {
 	if isStoreMissing(cfg) {
-		return fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
+		return fmt.Errorf("%w: %s; name the server's data directory with --data-dir", sqlite.ErrMissing, cfg.StoreURL())
 	}
 	return nil
 }

@@ -31,10 +31,11 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
-		Short: "Report whether the running server accepts requests, for health checks",
-		Long: "Ready asks /readyz on the server that uses the data directory. Without run.json (the server's addresses) in the data directory, ready asks the address in the key listen. Exit code 0: the server " +
-			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
-			"seconds.",
+		Short: "Check whether the running server accepts requests",
+		Long: "Ready is a health check for containers. It requests /readyz from the server that uses the data directory. " +
+			"If the data directory has no run.json (the server's addresses), ready uses the address in the " +
+			"configuration key listen. Exit code 0: the server accepts requests. Exit code 1: the server does not " +
+			"accept requests, or does not answer within two seconds.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)

@@ -34,9 +34,9 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "record --intent-id ID --type lint|test|static-analysis --file F --error E --cause C --resolution R --rule L",
-		Short: "Append a failure and the lesson to AGENT.md",
+		Short: "Record a failure, and the rule that prevents it, in AGENT.md",
 		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" in AGENT.md. Record creates a missing file or section and keeps all other content. " +
-			"A failure (file and error summary) is recorded once. With --json, record reads the entry from standard input and prints the result as JSON; " +
+			"A failure with the same file and error summary is recorded only once. With --json, record reads the entry from standard input and prints the result as JSON; " +
 			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
 			".orchestration/agent_trace.jsonl and exits with 0, because the agent's work did not fail.",
 		Example: `  precept record --intent-id ci-42 --type test --file cart_test.go --error "want 3, got 2" --cause "The total ignored the discount." --resolution "The total subtracts the discount." --rule "Test a total with a discount."`,
@@ -46,7 +46,7 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	c.Flags().StringVar(&e.IntentID, "intent-id", "", "task id")
 	c.Flags().StringVar(&e.Type, "type", "", "lint, test or static-analysis")
 	c.Flags().StringVar(&e.File, "file", "", "failing file, relative to the project")
-	c.Flags().StringVar(&e.Error, "error", "", "error message; cut at 500 characters")
+	c.Flags().StringVar(&e.Error, "error", "", "error message; only the first 500 characters are kept")
 	c.Flags().StringVar(&e.Cause, "cause", "", "what caused the failure")
 	c.Flags().StringVar(&e.Resolution, "resolution", "", "what corrected the failure")
 	c.Flags().StringVar(&e.Rule, "rule", "", "rule that prevents the failure")
@@ -69,7 +69,7 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 	if !asJSON {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf(
-				"the entry is not recorded:\n%w\n`precept record --help` lists the flags", err,
+				"the entry was not recorded:\n%w\n`precept record --help` lists the flags", err,
 			)
 		}
 		return nil
@@ -85,7 +85,7 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 	}
 	entry, err := ledger.Decode(in)
 	if err != nil {
-		return fmt.Errorf("the entry is not recorded:\n%w", err)
+		return fmt.Errorf("the entry was not recorded:\n%w", err)
 	}
 	*e = entry
 	return nil

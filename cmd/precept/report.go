@@ -47,26 +47,27 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show each lesson's effect, interval and verdict",
-		Long: "Report asks the server that uses the data directory, which knows the newest sessions, or reads the " +
-			"store if no server runs.\n\nverdict: the conclusion that the interval permits; docs/EXPERIMENT.md lists " +
-			"the verdicts. effect: how the lesson changes a session's reward, in points of 100, with a 95% interval " +
-			"that is valid however often you read the report; on a wide terminal also as a drawing. sessions: the " +
-			"number of closed sessions with a reward in which the lesson was inserted, and in which a random decision " +
-			"withheld the lesson; in the first row, treated sessions and control sessions (without any lesson). A " +
-			"session is open until the age in reward.close_after; --provisional includes open sessions. ! and the " +
-			"indented lines below a row qualify the row; --explain shows how a row was computed.",
+		Long: "Report asks the server that uses the data directory, because the server knows the newest sessions. If no " +
+			"server is running, report reads the store.\n\nverdict: the conclusion that the data permit; " +
+			"docs/EXPERIMENT.md lists the verdicts. effect: how much the lesson changes a session's reward, in " +
+			"percentage points, with a 95% interval that is valid however often you read the report; a wide terminal " +
+			"also shows a drawing. sessions: the number of closed sessions with a reward in which the lesson was " +
+			"inserted, and the number in which it was withheld at random. The first row compares sessions that may get " +
+			"lessons with control sessions, which get none. A session is open until the age in reward.close_after; " +
+			"--provisional includes open sessions. The indented lines below a row qualify the row; --explain shows how " +
+			"the row was computed.",
 		Example: "  precept report --provisional --window 30d\n" +
 			"  precept report --explain pin-the-page",
 		Args: argsValidator(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant")
+	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant to report on")
 	c.Flags().StringVar(
-		&f.window, "window", "", "only sessions that began within this time (24h, 30d); default: all",
+		&f.window, "window", "", "count only sessions that began in the last 24h, 30d, and so on; default: all sessions",
 	)
 	c.Flags().BoolVar(
 		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
-	c.Flags().Func("what-if", "project for another withheld share: epsilon=0.1", f.parseWhatIf)
+	c.Flags().Func("what-if", "estimate how much data a verdict would need with another withheld share: epsilon=0.1", f.parseWhatIf)
 	c.Flags().StringVar(
 		&f.query.Explain, "explain", "", "show how this lesson's row was computed",
 	)
@@ -87,7 +88,7 @@ func (inv *invocation) reportCommand() *cobra.Command {
 			return writeJSON(inv.stdout, r)
 		}
 		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0 && !r.Open.IsLowerBound) {
-			fmt.Fprintf(inv.stderr, "precept: the tenant %s has no session that counts or is open; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
+			fmt.Fprintf(inv.stderr, "precept: the tenant %s has no closed and no open sessions; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
 		}
 		return r.Table(inv.stdout, outputWidth(inv.stdout))
 	})

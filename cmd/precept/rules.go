@@ -17,7 +17,7 @@ import (
 func (inv *invocation) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
-		Short: "Measure which sections in CLAUDE.md, AGENTS.md and similar files are worth the tokens",
+		Short: "Measure which sections in CLAUDE.md, AGENTS.md and similar files are worth their tokens",
 		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -35,13 +35,14 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "scan",
-		Short: "List the rules files in captured sessions, with the tokens per section",
-		Long: "Scan reads the newest captured sessions and finds rules files by the headings and tags that agents write around them. " +
-			"A section is a heading with content, or a bullet at the left margin. tokens: estimate for one request, four bytes per token. " +
-			"Every request repeats the file, so a session costs more. forbids: the word that makes the section a prohibition; `precept rules measure` needs --force for such a section.",
+		Short: "List the rules files in captured sessions, with the tokens in each section",
+		Long: "Scan reads the newest captured sessions, and finds rules files by the headings and tags that agents write " +
+			"around them. A section is a heading with content, or a bullet at the left margin. tokens: an estimate for " +
+			"one request, at four bytes per token; every request in a session repeats the file. forbids: the word that " +
+			"makes the section a prohibition; `precept rules measure` needs --force for such a section.",
 		Args: argsValidator(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are read")
 	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		reader, err := inv.tools.OpenFiltered(c.Context(), cfg)
@@ -63,17 +64,17 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 
 func printScan(out io.Writer, answer *scanResult) error {
 	if len(answer.Files) == 0 {
-		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files for Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", countNoun(answer.Sessions, "captured session"))
+		_, err := fmt.Fprintf(out, "No rules file was found in %s. precept recognises the rules files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi, if learning.enabled is true.\n", countNoun(answer.Sessions, "captured session"))
 		return err
 	}
 	for i := range answer.Files {
 		f := &answer.Files[i]
-		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of input tokens\n", report.Printable(f.File), countNoun(f.Sessions, "session"), countNoun(f.TokensPerRequest, "token"), countNoun(f.TokensPerSession, "token"), 100*f.InputShare)
+		fmt.Fprintf(out, "%s: %s, %s per request, %s per session, %.1f%% of the input tokens\n", report.Printable(f.File), countNoun(f.Sessions, "session"), countNoun(f.TokensPerRequest, "token"), countNoun(f.TokensPerSession, "token"), 100*f.InputShare)
 		if f.Problem != "" {
 			fmt.Fprintln(out, "  "+f.Problem)
 		}
 		t, flush := newTabWriter(out)
-		fmt.Fprintln(t, "  section\ttokens\ta session\tsessions\tinput\tnote")
+		fmt.Fprintln(t, "  section\ttokens\tper session\tsessions\tinput\tnote")
 		depth := map[string]int{}
 		for k := range f.Sections {
 			s := &f.Sections[k]

@@ -18,11 +18,11 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sections registered for measurement, with states and session counts",
+		Short: "List the sections registered for measurement, with each section's state and session counts",
 		Args:  argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
-	c.Flags().StringVar(&tenant, "tenant", "default", "tenant for the session counts")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		registry, err := inv.tools.ReadRegistry(c.Context(), cfg)
 		if err != nil {
@@ -39,7 +39,7 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 		none := "0/0"
 		if err != nil {
 			none = "-"
-			fmt.Fprintf(inv.stderr, "precept: the session counts are unknown: %v\n", err)
+			fmt.Fprintf(inv.stderr, "precept: the session counts cannot be read: %v\n", err)
 		}
 		rows := map[string]*report.Row{}
 		for i := range rep.Lessons {

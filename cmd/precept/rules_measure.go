@@ -44,20 +44,23 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
 		Use:   "measure FILE",
-		Short: "Measure sections of a rules file by cutting them from a share of the sessions",
-		Long: "Measure registers sections of a rules file by text hash. By a random decision per session, precept cuts a registered section out of all requests in the session, " +
-			"and compares the sessions with and without the section. An edited section's measurement starts at zero: register the section again. " +
-			"Without --section, measure registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
-			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
-			"The header Precept-Rules: off exempts a request.",
+		Short: "Measure sections of a rules file by leaving them out of some sessions",
+		Long: "Measure registers sections of a rules file. For each new session, precept decides at random whether all of " +
+			"the session's requests keep a registered section or go without it, and compares the two groups of " +
+			"sessions. A section is registered with its text: after an edit, register the section again, and the " +
+			"measurement starts again from zero. Without --section, measure registers all outermost sections. At most " +
+			"rules.at_once sections are measured at a time; the others wait until a measurement ends. A section that " +
+			"forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies " +
+			"the change within two seconds, to sessions that start later. Requests with the header Precept-Rules: off " +
+			"keep all sections.",
 		Args:    argsValidator(cobra.ExactArgs(1)),
 		Example: "  precept rules measure CLAUDE.md\n  precept rules measure AGENTS.md --section Testing --share 0.5",
 	}
 	c.Flags().StringArrayVar(&f.sections, "section", nil, "register this section only; repeat the flag for several sections")
-	c.Flags().Float64Var(&f.share, "share", 0.5, "share of sessions without the section; 0.5 is the fastest")
-	c.Flags().Int64Var(&f.picks, "picks", 0, "end the measurement after this number of rewarded sessions, with one planned evaluation")
-	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect this effect: 0.05 is 5 points")
-	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
+	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions without the section; 0.5 needs the fewest sessions")
+	c.Flags().Int64Var(&f.picks, "picks", 0, "plan the measurement: one evaluation after this number of sessions with a reward")
+	c.Flags().Float64Var(&f.detect, "detect", 0, "plan the measurement with enough sessions to detect an effect of this size: 0.05 is 5 percentage points")
+	c.Flags().BoolVar(&f.force, "force", false, "also register sections that forbid something, and a section that holds the whole file")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {
@@ -84,14 +87,14 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 			return writeJSON(inv.stdout, answer)
 		}
 		for _, s := range answer.Registered {
-			when := "from now on"
+			when := "start from now on"
 			if s.State == rules.Queued {
-				when = "after another measurement has ended (rules.at_once)"
+				when = "start after another measurement has ended (rules.at_once)"
 			}
-			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.CutProbability, when, countNoun(rules.Tokens(s.Text), "token"))
+			fmt.Fprintf(inv.stdout, "%s is %s: precept leaves the section (%s per request) out of %.0f%% of the sessions that %s\n", report.Printable(s.Slug()), s.State, countNoun(rules.Tokens(s.Text), "token"), 100*s.CutProbability, when)
 		}
 		for _, s := range answer.Displaced {
-			fmt.Fprintf(inv.stdout, "%s@%s is stopped: the new text replaces it\n", report.Printable(s.Slug()), s.Hash)
+			fmt.Fprintf(inv.stdout, "%s@%s is stopped, because the new text replaces this version\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
 			fmt.Fprintf(inv.stdout, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Reason))
@@ -110,7 +113,7 @@ func (f *measureFlags) check() error {
 	case f.picks < 0 || f.detect != 0 && !(f.detect > 0 && f.detect < 1):
 		return errors.New("--picks must be a positive number such as 3000, and --detect must be between 0 and 1, such as 0.05")
 	case f.picks > 0 && f.detect > 0:
-		return errors.New("--picks and --detect cannot be combined; give only one")
+		return errors.New("--picks and --detect cannot be combined; give only one of them")
 	}
 	return nil
 }
@@ -188,13 +191,13 @@ func (f *measureFlags) skipReason(s *rules.Section, entry *rules.RegisteredSecti
 	for i := range list {
 		existing := &list[i]
 		if existing.State == rules.Finished && existing.Arm() == entry.Arm() && entry.Picks == 0 {
-			return fmt.Sprintf("has the verdict %q already, which would end the measurement at once; add --picks for a planned measurement with new sessions", existing.Verdict)
+			return fmt.Sprintf("already has the verdict %q, which would end a new measurement at once; add --picks to plan a measurement with new sessions", existing.Verdict)
 		}
 		if existing.State != rules.Measuring && existing.State != rules.Queued {
 			continue
 		}
 		if existing.Arm() == entry.Arm() {
-			return "is registered already"
+			return "is already registered"
 		}
 		if existing.Slug() == entry.Slug() && existing.Path != "" && existing.Path != entry.Path {
 			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: precept rules stop %s --section %q", existing.Path, existing.File, existing.Section)

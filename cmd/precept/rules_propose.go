@@ -38,19 +38,22 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	var force, asJSON bool
 	c := &cobra.Command{
 		Use:   "propose FILE",
-		Short: "Print a diff that removes unneeded sections from the file",
-		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
-			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). A planned measurement's interval (--picks, --detect) counts as soon as the sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
-			"the file is never changed in place. Sections that forbid something stay without --force.",
+		Short: "Print a diff that removes unneeded sections from a rules file",
+		Long: "Propose prints a diff on standard output, for `patch`, and never changes the file. It removes a section for " +
+			"one of three reasons, and names the reason: the section is proven harmful; the section has no material " +
+			"effect (the interval is within 3 percentage points of 0); or leaving the section out is non-inferior (the " +
+			"interval excludes a harm of --margin or more). For a planned measurement (`rules measure --picks` or " +
+			"--detect), propose uses the evaluation's interval. Propose removes a section that forbids something only " +
+			"with --force.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm from leaving a section out: 0.05 is 5 points")
-	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
-	c.Flags().StringVar(&tenant, "tenant", "default", "tenant with the measurements")
+	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm from leaving a section out: 0.05 is 5 percentage points")
+	c.Flags().BoolVar(&force, "force", false, "also remove sections that forbid something")
+	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements are used")
 	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
-			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
+			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 percentage points"))
 		}
 		text, err := readRules(args[0])
 		if err != nil {
@@ -77,8 +80,8 @@ func refuseRulesFiles(files []string) error {
 		}
 		if text, err := readRules(name); err == nil && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "{") {
 			return misuse(fmt.Errorf(
-				"%s is a rules file for agents; `precept rules measure FILE` measures the sections, and "+
-					"`precept rules to-lessons FILE --section S` makes a section a lesson", name,
+				"%s is a rules file for agents, not a lesson; `precept rules measure FILE` measures the sections, and "+
+					"`precept rules to-lessons FILE --section S` turns a section into a lesson", name,
 			))
 		}
 	}
@@ -137,7 +140,7 @@ func (p *proposal) print(out io.Writer) error {
 	}
 	text := p.Diff
 	if text == "" {
-		text = "# No section can be removed on the present evidence.\n"
+		text = "# The measurements so far justify removing no section.\n"
 	}
 	_, err := io.WriteString(out, text)
 	return err
@@ -268,16 +271,17 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "to-lessons FILE --section S",
 		Short: "Turn a section that helps only sometimes into a quarantined lesson",
-		Long: "To-lessons writes a lesson with the section's text. The lesson fires on --keyword, or on the section's commands, file names and heading. " +
-			"The lesson is quarantined: check the trigger, then run `precept lessons approve SLUG`, and remove the section from the file.",
+		Long: "To-lessons writes a lesson with the section's text. The lesson fires on the phrases in --keyword or, without " +
+			"the flag, on the section's commands, file names and heading. The lesson is quarantined: check the trigger, " +
+			"run `precept lessons approve SLUG`, and then remove the section from the file.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
+	c.Flags().StringArrayVar(&names, "section", nil, "section to turn into a lesson; repeat the flag for several sections")
 	c.Flags().StringSliceVar(&keywords, "keyword", nil, "phrase on which the lesson fires")
 	addJSONFlag(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		if len(names) == 0 {
-			return misuse(errors.New("--section is missing; name the section that becomes a lesson"))
+			return misuse(errors.New("--section is missing; name the section to turn into a lesson"))
 		}
 		text, err := readRules(args[0])
 		if err != nil {

@@ -17,7 +17,7 @@ func (inv *invocation) rulesStopCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stop FILE",
-		Short: "Stop measuring sections; sessions that started earlier keep the decision",
+		Short: "Stop measuring a rules file's sections; open sessions keep their random decisions",
 		Args:  argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
@@ -56,7 +56,7 @@ func (inv *invocation) rulesStopCommand() *cobra.Command {
 			if len(names) > 0 {
 				subject += " named " + strings.Join(names, " or ")
 			}
-			return fmt.Errorf("no %s is queued or measuring; `precept rules list` shows the registered sections", subject)
+			return fmt.Errorf("no %s is queued or being measured; `precept rules list` shows the registered sections", subject)
 		}
 		if asJSON {
 			return writeJSON(inv.stdout, map[string][]string{"stopped": stopped})

@@ -29,16 +29,18 @@ func (inv *invocation) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
-		Short: "Run an agent through precept, and post a verifier's result",
-		Long: "Run starts an unmodified agent and sends the agent's requests through precept. All agents that the " +
-			"command starts are one run: each agent has a separate session, and all sessions in the run share the " +
-			"random decisions. Run sets the base-URL variables for the agent's process only. Some agents need more " +
-			"(codex, opencode, pi, qwen, Continue): run uses the agent's flags or an edited copy of the settings; your " +
-			"files stay unchanged.\n\nRun uses the server at PRECEPT_URL, the server on the data directory, or this " +
-			"user's newest server. Without a running server, run starts a server until the agent ends; the server " +
-			"keeps data and run.log outside the working directory, unless the configuration names a data_dir. With " +
-			"--verify, a shell command judges the agent's work, and the exit code becomes the run's feedback; a run " +
-			"without a successful reply gets no feedback. Run exits with the agent's status.",
+		Short: "Run an agent through precept, and rate its work with a check",
+		Long: "Run starts an unmodified agent, and sends the agent's requests through precept. All agents that the " +
+			"command starts belong to one run: each agent has a separate session, and all sessions in the run share " +
+			"the random decisions. Run sets the base-URL variables for the agent's process only. Some agents (codex, " +
+			"opencode, pi, qwen, Continue) need more settings: run then uses the agent's flags or an edited copy of " +
+			"its settings, and leaves your files unchanged.\n\nRun uses the server at --url or PRECEPT_URL, or else " +
+			"the server that uses the data directory, or else the server that this user started last. If no server is " +
+			"running, run starts a server that stops when the agent ends. Unless a configuration file or data_dir is " +
+			"given, this server keeps its data and run.log in ~/.local/share/precept/data, or in ./data if that folder " +
+			"already contains precept's data. With --verify, a shell command checks the agent's work, and the exit code " +
+			"becomes the run's feedback. If no request got a successful reply, the run gets no feedback. Run exits with " +
+			"the agent's exit code.",
 		Example: "  precept run -- claude -p \"Fix the failing test\"\n" +
 			"  precept run --verify \"go test ./...\" -- codex exec \"Fix the failing test\"",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
@@ -50,17 +52,17 @@ func (inv *invocation) runCommand() *cobra.Command {
 		&f.verify, "verify", "", "shell command that succeeds if the agent's work is good",
 	)
 	c.Flags().BoolVar(
-		&f.record, "record", false, "record the verifier's failures in AGENT.md",
+		&f.record, "record", false, "record the failures found by --verify in AGENT.md",
 	)
 	c.Flags().StringVar(
 		&f.run, "run", "", "run name (default: a generated name, unless --session is given)",
 	)
 	c.Flags().StringVar(
 		&f.session, "session", "",
-		"one session for all requests from the command; precept distinguishes sub-agents by tools",
+		"name of one session for all requests; precept distinguishes sub-agents by their tools",
 	)
 	c.Flags().StringVar(&f.agent, "agent", "", "agent name (default: the program name)")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as one JSON line on standard error; standard output belongs to the agent")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as one JSON line on standard error, because standard output belongs to the agent")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
 			return misuse(errors.New(
@@ -94,9 +96,9 @@ func (inv *invocation) runAgent(
 			}()
 		}
 	} else if err == nil && !isAlive(ctx, base) {
-		err = fmt.Errorf("precept at %s does not answer; start the server, or omit --url", base)
+		err = fmt.Errorf("precept at %s does not answer; start that server, or correct --url or PRECEPT_URL", base)
 	} else if err == nil {
-		fmt.Fprintln(inv.stderr, "precept: server", base)
+		fmt.Fprintln(inv.stderr, "precept: using the server at", base)
 	}
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ type verifierResult struct {
 }
 
 func agentError(code int, err error) error {
-	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
+	return &codedError{code: code, err: fmt.Errorf("the agent cannot be started: %w", err)}
 }
 
 // newLaunch returns the arguments and the environment for the agent. If neither --run nor --session is given, newLaunch
@@ -177,7 +179,7 @@ func (inv *invocation) newLaunch(
 	if l.run == "" && l.session == "" {
 		var b [8]byte
 		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
-			return nil, fmt.Errorf("make a run's name: %w", err)
+			return nil, fmt.Errorf("generate a run name: %w", err)
 		}
 		l.run = "run-" + hex.EncodeToString(b[:])
 	}
@@ -235,18 +237,18 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	}
 	result.Status = answer.Status
 	if answer.Status == "unanswered" {
-		fmt.Fprintf(inv.stderr, "precept: no request in %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
+		fmt.Fprintf(inv.stderr, "precept: no request in %s %s got a successful reply, so the verifier's result is ignored\n", subject, name)
 		return result
 	}
 	outcome := map[bool]string{true: "passed", false: "failed"}[verified.ExitCode == 0]
 	if answer.Status == "parked" {
 		fmt.Fprintf(
-			inv.stderr, "precept: the verifier %s, and the result waits (parked), because no request in %s %s is stored; if the agent does not read "+
+			inv.stderr, "precept: the verifier %s; the result is kept (parked) until a request in %s %s is stored; if the agent does not read "+
 				"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, set the agent's base URL to %s (docs/AGENTS.md)\n", outcome, subject, name, l.dataURL,
 		)
 		return result
 	}
-	fmt.Fprintf(inv.stderr, "precept: the verifier %s; %s %s (%s)\n", outcome, subject, name, answer.Status)
+	fmt.Fprintf(inv.stderr, "precept: the verifier %s; the result was posted for %s %s (%s)\n", outcome, subject, name, answer.Status)
 	return result
 }
 
@@ -264,9 +266,9 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *
 		ownCfg.DataDir = dir // a default ./data without precept's data may be a folder of the user's project
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
-		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
+		return nil, "", nil, fmt.Errorf("create the data directory: %w; name another directory with --data-dir", err)
 	}
-	fmt.Fprintf(inv.stderr, "precept: no running server; this command starts one: upstream %s, %s in %s, data in %s\n",
+	fmt.Fprintf(inv.stderr, "precept: no server is running, so this command starts one: upstream %s, %s in %s, data in %s\n",
 		strings.Join(ownCfg.UpstreamURLs(), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,

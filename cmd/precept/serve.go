@@ -18,9 +18,11 @@ func (inv *invocation) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
-		Long: "Serve runs the proxy until SIGTERM or SIGINT. At a stop, streams have " +
-			"limits.drain_timeout to end; a second signal cuts the streams. SIGHUP or a changed configuration file reloads the configuration; a configuration with faults is ignored, " +
-			"and the old configuration stays in effect. With --json, one JSON line on standard output names the addresses when the proxy accepts requests; log.format sets the log format.",
+		Long: "Serve runs the proxy until SIGTERM or SIGINT. The server then waits up to limits.drain_timeout for open " +
+			"streams to end; a second signal cuts the streams at once. SIGHUP, or a change in the configuration file, " +
+			"reloads the configuration. If the new configuration has faults, the old configuration stays in effect. " +
+			"With --json, serve prints its addresses as one JSON line on standard output when the proxy accepts " +
+			"requests; log.format sets the log format.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
@@ -66,7 +68,7 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 	if keys := configs.ChangedKeys(cfg); len(keys) > 0 {
 		changed = strings.Join(keys, " ")
 	}
-	_, err = fmt.Fprintf(out, "%s# keys with values other than the default: %s\n", text, changed)
+	_, err = fmt.Fprintf(out, "%s# keys with non-default values: %s\n", text, changed)
 	return err
 }
 

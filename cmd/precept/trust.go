@@ -21,8 +21,8 @@ var errUntrusted = errors.New(
 
 // errForeign refuses a file in the working directory that another user can replace.
 var errForeign = errors.New(
-	projectFile + " or its folder belongs to another user, or other users can write to it; name the file with --config " +
-		projectFile + ", or use no file with --config=",
+	projectFile + " or its folder belongs to another user, or other users can write to it; to use the file, add --config " +
+		projectFile + "; to use no file, add --config=",
 )
 
 // checkTrust checks precept.yaml in the working directory, which may come from a cloned repository. If the file expands
@@ -72,7 +72,7 @@ func (inv *invocation) acceptFile(text []byte) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(inv.stderr, "precept: the trust in %s cannot be stored: %v; name the file with --config in other commands\n", projectFile, err)
+		fmt.Fprintf(inv.stderr, "precept: %s cannot be recorded as trusted: %v; name the file with --config in other commands\n", projectFile, err)
 	}
 }
 

@@ -35,12 +35,12 @@ func (inv *invocation) newVerifyCommand() *cobra.Command {
 	var asJSON, dryRun bool
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
-		Short: "Run a linter or a test and record the failures in AGENT.md",
+		Short: "Run a linter or a test, and record the failures in AGENT.md",
 		Long: "Verify runs a command and passes the output through. If the command fails, each distinct failure (go " +
-			"test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo; with the name in " +
-			"COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet and 30 others) becomes an entry in AGENT.md. " +
-			"Output in any other format becomes one entry. Verify exits with the command's status. With --json, the " +
-			"command's output goes to standard error, and standard output holds only the result.",
+			"test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo; if COMMAND contains the " +
+			"tool's name, also rubocop, stylelint, yamllint, phpstan, dotnet and 30 others) becomes an entry in AGENT.md. " +
+			"Output in any other format becomes one entry. Verify exits with the command's exit code. With --json, the " +
+			"command's output goes to standard error, and standard output contains only the result.",
 		Example: "  precept verify -- go test ./...\n" +
 			"  precept verify --intent-id ci-42 --dry-run -- ruff check .",
 		Args: argsValidator(cobra.MinimumNArgs(1)),
@@ -102,7 +102,7 @@ func (inv *invocation) runVerifier(args []string, toStderr bool) (*verifyResult,
 	}
 	text := capture.String()
 	if ledger.DidNotRun(text) {
-		return nil, &codedError{code: exit.code, err: fmt.Errorf("`%s` did not run, see the output above; nothing was recorded", shell.Quote(args...))}
+		return nil, &codedError{code: exit.code, err: fmt.Errorf("`%s` did not run (see the output above), and nothing was recorded", shell.Quote(args...))}
 	}
 	result.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
 	if len(result.Failures) == 0 {

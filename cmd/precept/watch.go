@@ -29,23 +29,22 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
-		Short: "Follow a session's turns, with the inserted and the withheld lessons",
+		Short: "Follow a session's turns, with the lessons that precept inserts and withholds",
 		Long: "Watch asks the server that uses the data directory for a session, and prints each turn a few seconds " +
-			"after the turn ends: messages and calls, inserted lessons, lessons that a random decision withheld, " +
-			"loops, errors and tokens. Watch ends when the session closes, and prints the reward; Ctrl-C ends watch " +
-			"earlier.\n\nA session has three names: the name that the client sent, the name in precept's response " +
-			"header Precept-Session, and the id. --latest selects the session that began last. Watch uses colours on a " +
-			"terminal, unless NO_COLOR is set.",
+			"after the turn ends: messages and calls, inserted lessons, lessons withheld at random, loops, errors and " +
+			"tokens. When the session closes, watch prints the reward and exits; Ctrl-C stops watch earlier.\n\n" +
+			"SESSION is the name that the client sent, the name in precept's response header Precept-Session, or the " +
+			"session id. Watch uses colours on a terminal, unless NO_COLOR is set.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {
 				return misuse(errors.New(
-					"watch takes one session or --latest; name one session (the dashboard lists sessions), or add --latest",
+					"watch needs one session or --latest, but not both; name a session (the dashboard lists all sessions), or add --latest",
 				))
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
+	c.Flags().BoolVar(&f.latest, "latest", false, "watch the session that began last")
 	c.Flags().BoolVar(&f.once, "once", false, "print the turns so far and exit")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the session's tenant")
@@ -109,7 +108,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 		}
 		if !found {
 			return w.reportWait(
-				"the session has no stored data: it is unknown, or the first turn is not stored yet",
+				"the session is unknown, or its first turn is not stored yet",
 			)
 		}
 		if err := w.print(&t); err != nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/text/width"
 
 	"precept/admin"
+	"precept/bandit/feedback"
 	"precept/bandit/report"
 	"precept/internal/sample"
 	"precept/store"
@@ -52,7 +53,7 @@ func (p pageStyle) paint(colour ink, text string) string {
 }
 
 func (p pageStyle) headLines(t *store.Transcript) string {
-	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  began " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
 		text += "  (control: no lessons)"
 	}
@@ -63,11 +64,21 @@ func (p pageStyle) endLines(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: no reward", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
 		text = fmt.Sprintf(
-			"closed after turn %d: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value,
-			t.Verdict, r.Tier,
+			"closed after turn %d: reward %.2f (%s), from %s", t.SessionItem.Turns, *r.Value,
+			t.Verdict, rewardSource(r.Tier),
 		)
 	}
 	return strings.Join(p.lines(inkHeading, text), "\n")
+}
+
+func rewardSource(tier int) string {
+	switch tier {
+	case feedback.TierUser:
+		return "the user"
+	case feedback.TierVerifier:
+		return "a verifier"
+	}
+	return "the traffic"
 }
 
 func (p pageStyle) turnLines(t *store.TurnItem) []string {
@@ -90,7 +101,7 @@ func (p pageStyle) turnLines(t *store.TurnItem) []string {
 		return append(
 			out,
 			p.lines(
-				inkFaint, "hidden: the turn contains a path that was opted out later",
+				inkFaint, "hidden: the turn contains a path that was opted out after the turn was stored",
 			)...,
 		)
 	}
@@ -108,11 +119,11 @@ func (p pageStyle) entryLines(e *store.Entry) []string {
 	case store.KindWithheld:
 		label, colour = "PRECEPT -", inkWithheld
 		text = fmt.Sprintf(
-			"%s was withheld at random (injection probability: %.2f)",
+			"%s was withheld at random (probability of injection: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Propensity,
 		)
 		if e.Why == "control" {
-			text = strings.Join(e.Slugs, ", ") + " matched; not injected, because the session is a control"
+			text = strings.Join(e.Slugs, ", ") + " matched, but was not injected, because this is a control session"
 		}
 	case sample.EventCall:
 		text = e.Tool + " " + e.Text

@@ -31,7 +31,7 @@ func TestWatchPageFitsColumns(t *testing.T) {
 		}
 	}
 	plain := strings.Join(pageStyle{width: 80}.turnLines(&turn), "\n")
-	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (injection probability: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
+	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("got output\n%s\nwant a text that contains %q", plain, want)
 		}

@@ -218,8 +218,8 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 			break
 		}
 		prefixes = append(prefixes, prefix)
-		if code != 1 || !strings.Contains(stderr, "another process writes here now") {
-			t.Errorf("export with write %d delayed: got exit code %d, standard error %q, want 1 and \"another process writes here now\"", writes, code, stderr)
+		if code != 1 || !strings.Contains(stderr, "another process is now writing here") {
+			t.Errorf("export with write %d delayed: got exit code %d, standard error %q, want 1 and \"another process is now writing here\"", writes, code, stderr)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {

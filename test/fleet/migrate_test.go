@@ -63,7 +63,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	}
 	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
-	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
+	if text := start().Log.String(); !strings.Contains(text, "written sessions outside the shards") || !strings.Contains(text, "foreign") {
 		t.Errorf("log lacks a warning about the keys of tenant foreign outside the shards:\n%s", text)
 	}
 }

@@ -39,7 +39,7 @@ func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	history := `{"role":"user","content":"Tell me about ` + first + `"}`
 	sendTurn(history)
 	p.Eventually("the first turn's sample", func() bool { return exportedLines("mplp") == 1 })
-	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
+	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot has no effect") })
 	if n := exportedLines("openai"); n != 1 {
 		t.Errorf("openai export before the lake exists: got %d lines, want 1", n)
 	}

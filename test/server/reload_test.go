@@ -136,14 +136,14 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s.writeConfig(fmt.Sprintf(format, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
-	if _, page := harness.Get(t, s.AdminURL+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
-		t.Error("the dashboard lacks \"needs a restart: limits.sessions\"")
+	if _, page := harness.Get(t, s.AdminURL+"/", "token"); !strings.Contains(page, "changed keys that need a restart: limits.sessions") {
+		t.Error("the dashboard lacks \"changed keys that need a restart: limits.sessions\"")
 	}
 	s.writeConfig(fmt.Sprintf(format, false, ""))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("no setting waiting for a restart", func() bool {
 		_, page := harness.Get(t, s.AdminURL+"/", "token")
-		return !strings.Contains(page, "needs a restart")
+		return !strings.Contains(page, "need a restart")
 	})
 }
 

@@ -106,7 +106,7 @@ func TestServeExplainsStartErrors(t *testing.T) {
 		code    int
 		wantLog string
 	}{
-		{"address in use", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "another process, perhaps another precept, uses " + strings.TrimPrefix(taken.URL, "http://") + "; stop this process, or choose another address with --listen"},
+		{"address in use", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "another process, perhaps another precept, uses " + strings.TrimPrefix(taken.URL, "http://") + "; stop that process, or choose another address with --listen"},
 		{"value out of range", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
 		{"unknown flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
 		{"configuration is a directory", []string{"--config", dir}, harness.ExitFailed, dir + " is a directory; name the file in it, such as " + filepath.Join(dir, "precept.yaml")},

@@ -109,8 +109,8 @@ func checkSessionViews(t *testing.T, flags []string) {
 		return transcript.Closed && transcript.Rewarded.Counted != nil && *transcript.Rewarded.Counted == 0.8 && len(s.Samples) == 1
 	})
 	out, err := harness.CommandOutput(t, "watch", one.ID, "--data-dir", dir)
-	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
-		t.Errorf(`precept watch on a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
+	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from the user") {
+		t.Errorf(`precept watch on a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from the user"`, err, out)
 	}
 	checkSameExports(t, p, dir, flags)
 	for query, wantLines := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
@@ -158,10 +158,10 @@ func checkWatch(t *testing.T, dir, id string) {
 		args []string
 		want string
 	}{
-		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "the session has no stored data"},
+		{[]string{"watch", "--once", "--data-dir", dir, "nobody"}, "the session is unknown, or its first turn is not stored yet"},
 		{[]string{"watch", "--latest", "--data-dir", t.TempDir()}, "no server is running on this data directory"},
-		{[]string{"watch"}, "name one session"},
-		{[]string{"watch", "one", "--latest"}, "name one session"},
+		{[]string{"watch"}, "name a session"},
+		{[]string{"watch", "one", "--latest"}, "name a session"},
 	} {
 		if out, err := harness.CommandOutput(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("precept %v: got error %v, output %s, want an error with %q", tc.args, err, out, tc.want)

@@ -117,7 +117,7 @@ func TestRunIgnoresDeadServersRunFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
-	if code != 0 || !strings.Contains(stderr, "no running server; this command starts one: upstream http://127.0.0.1:9/v1") {
+	if code != 0 || !strings.Contains(stderr, "no server is running, so this command starts one: upstream http://127.0.0.1:9/v1") {
 		t.Errorf("run: got exit code %d, want 0 and \"this command starts one\"\n%s", code, stderr)
 	}
 }
@@ -165,7 +165,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 		out, stderr, _ = harness.RunCommand(t, "", "report", "--data-dir", data, "--admin-tokens", "e2e-token")
 		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
 	})
-	if strings.Contains(stderr, "no session that counts") {
-		t.Errorf("report on one closed session: got message %q, want no \"no session that counts\"", stderr)
+	if strings.Contains(stderr, "no closed and no open sessions") {
+		t.Errorf("report on one closed session: got message %q, want no \"no closed and no open sessions\"", stderr)
 	}
 }

@@ -81,8 +81,8 @@ func TestRunRatesAgentSession(t *testing.T) {
 			if !strings.Contains(last.Raw, "[check-the-target]") {
 				t.Errorf("last request = %s, want the lesson check-the-target", last.Raw)
 			}
-			if !strings.Contains(stderr, "the verifier failed; session ci-42") || !strings.Contains(stderr, "1 failure recorded") {
-				t.Errorf(`standard error = %q, want "the verifier failed; session ci-42" and "1 failure recorded"`, stderr)
+			if !strings.Contains(stderr, "the verifier failed; the result was posted for session ci-42") || !strings.Contains(stderr, "1 failure recorded") {
+				t.Errorf(`standard error = %q, want "the verifier failed; the result was posted for session ci-42" and "1 failure recorded"`, stderr)
 			}
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
 				t.Errorf(`AGENT.md = %q, want "F401 unused thing" and "**Intent ID:** ci-42"`, string(b))
@@ -111,8 +111,8 @@ func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	harness.Start(t, dataDir, flags...)
 	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestAgent$")
 	out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, args...)
-	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
-		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
+	if code != 0 || !strings.Contains(stderr, "the verifier failed; the result was posted for run ci-7 (joined)") {
+		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; the result was posted for run ci-7 (joined)"`, code, out, stderr)
 	}
 	checkVerdict(t, dir, dataDir)
 	out, _, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
@@ -139,7 +139,7 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	for _, name := range []string{"--run", "--session"} {
 		out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
 			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestAgent$")
-		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
+		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier's result is ignored") || !strings.Contains(stderr, `"status":"unanswered"`) {
 			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failed agent and no rating", name, code, out, stderr)
 		}
 	}

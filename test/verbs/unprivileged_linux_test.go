@@ -100,8 +100,8 @@ func TestPermissionErrorsNameTheRemedy(t *testing.T) {
 		{"lessons new hello", lessonsError},
 		{"lessons approve look-twice", lessonsError},
 		{"lessons retire look-twice", lessonsError},
-		{"check --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
-		{"serve --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
+		{"check --config secret.yaml", "permission denied; make the file readable for this user, or name another file with --config or PRECEPT_CONFIG"},
+		{"serve --config secret.yaml", "permission denied; make the file readable for this user, or name another file with --config or PRECEPT_CONFIG"},
 	}
 	if first, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err == nil {
 		if port, err := strconv.Atoi(strings.TrimSpace(string(first))); err == nil && port > 1 {

@@ -63,7 +63,7 @@ func Find(name string, e Env) (Client, []string, error) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
 	if i < 0 {
-		return Client{}, nil, fmt.Errorf("%q is not a client with a readable history; write one of %s", name, strings.Join(Names(), ", "))
+		return Client{}, nil, fmt.Errorf("precept cannot read the history of a client named %q; write one of %s", name, strings.Join(Names(), ", "))
 	}
 	c := all[i]
 	var found []string
@@ -165,7 +165,7 @@ func eachLine[T any](path string, fn func(T)) (skippedErr, err error) {
 			if json.Unmarshal(line, &v) == nil {
 				fn(v)
 			} else {
-				skippedLines.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
+				skippedLines.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object, perhaps because it was cut off", n))
 			}
 		}
 		if errors.Is(err, io.EOF) {

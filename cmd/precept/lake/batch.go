@@ -58,7 +58,7 @@ func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idW
 			SampleID string `parquet:"sample_id"`
 		}](bytes.NewReader(data), int64(len(data)))
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", storage, f.Path, err)
+			return nil, fmt.Errorf("%s/%s is not a Parquet file: %w; delete the file, or restore it from a backup", storage, f.Path, err)
 		}
 		for _, r := range rows {
 			w.add(newSampleKey(r.SampleID))

@@ -113,11 +113,11 @@ func (b *bucket) wrapError(name string, err error) error {
 	case "PreconditionFailed", "ConditionalRequestConflict":
 		return fmt.Errorf("%s: %w", address, ErrChanged)
 	case "NotImplemented":
-		remedy = "the server has no conditional writes (If-Match, If-None-Match); use a newer server, or --output DIR"
+		remedy = "the server does not support conditional writes (If-Match, If-None-Match); use a newer server, or --output DIR"
 	case "NoSuchBucket":
 		remedy = "create the bucket, or correct --output"
 	case "AccessDenied":
-		remedy = "permit s3:GetObject, s3:PutObject, and s3:ListBucket for the bucket"
+		remedy = "allow s3:GetObject, s3:PutObject and s3:ListBucket for the bucket"
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
 		remedy = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect":

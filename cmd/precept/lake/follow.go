@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.LockPath != "" {
 		lock, err := lockFile(o.LockPath)
 		if errors.Is(err, file.ErrLocked) {
-			return fmt.Errorf("another precept export --follow writes %s; stop the other process, or name another --output and --group", o.Storage)
+			return fmt.Errorf("another precept export --follow is writing to %s; stop the other process, or name another --output and --group", o.Storage)
 		}
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	if errors.Is(err, ErrChanged) {
 		var stored []byte
 		if stored, version, err = f.options.Storage.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
-			err = fmt.Errorf("%s: %w; stop one precept export --follow, or give each a separate --output and --group", f.options.Storage, errStateReplaced)
+			err = fmt.Errorf("%s: %w; stop one of the precept export --follow processes, or give each a separate --output and --group", f.options.Storage, errStateReplaced)
 		}
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 }
 
 // errStateReplaced reports that another process has replaced the state file.
-var errStateReplaced = errors.New("another process writes here now")
+var errStateReplaced = errors.New("another process is now writing here")
 
 // refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack them.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 	if err != nil || len(streams) == 0 {
 		return err
 	}
-	return fmt.Errorf("the group %q has acknowledged samples, and %s has no %s; name the earlier --output, or a new --group to write all samples",
+	return fmt.Errorf("the group %q has already exported samples, but %s has no %s; name the earlier --output, or a new --group to export all samples again",
 		f.options.Group, f.options.Storage, statePath)
 }
 
@@ -199,7 +199,7 @@ func (f *Follower) follow(ctx context.Context) error {
 			return nil
 		default:
 			if failed {
-				f.options.Report("the export continues")
+				f.options.Report("the export works again")
 			}
 			pause, failed = max(pollInterval, pollFactor*f.options.Now().Sub(started)), false
 		}
@@ -333,7 +333,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		f.writtenIDs.add(k)
 	}
 	if b.rows > 0 {
-		f.options.Report(fmt.Sprintf("batch %d: samples: %d, files: %d", number, b.rows, len(files)))
+		f.options.Report(fmt.Sprintf("batch %d written: samples: %d, files: %d", number, b.rows, len(files)))
 	}
 	return f.acknowledge(ctx, b.positions)
 }
@@ -347,7 +347,7 @@ func (f *Follower) acknowledge(ctx context.Context, positions map[string]string)
 }
 
 // errLeaseLost reports that another process has the lease.
-var errLeaseLost = errors.New("another process drains the group")
+var errLeaseLost = errors.New("another process is exporting the group")
 
 func (f *Follower) leaseName() string { return "export:" + f.options.Group }
 
@@ -377,7 +377,7 @@ func (f *Follower) waitForLease(ctx context.Context) error {
 			return err
 		}
 		if first {
-			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v until it is free", f.options.Group, leaseTTL))
+			f.options.Report(fmt.Sprintf("another process is exporting the group %q; waiting up to %v for it to stop", f.options.Group, leaseTTL))
 		}
 		if err := f.options.Sleep(ctx, pollInterval); err != nil {
 			return err

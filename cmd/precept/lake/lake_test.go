@@ -334,7 +334,7 @@ func TestRunRefusesForeignOutputOrGroup(t *testing.T) {
 	for name, tc := range map[string]struct{ state, leaseOwner, want string }{
 		"no state":      {"", "", "name the earlier --output, or a new --group"},
 		"another group": {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
-		"damaged state": {"{", "", "does not parse"},
+		"damaged state": {"{", "", "is not valid JSON"},
 		"newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
 		"another store": {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name a separate --output"},
 		"group in use":  {string(text), "another", "stop the other precept export --follow"},

@@ -64,16 +64,16 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 	}
 	address := storage.String() + "/" + statePath
 	if err := json.Unmarshal(text, s); err != nil {
-		return nil, "", fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", address, err)
+		return nil, "", fmt.Errorf("%s is not valid JSON: %w; restore the file from a backup, or start a new export with another --output and --group", address, err)
 	}
 	if s.Version != stateVersion {
-		return nil, "", fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", address, s.Version, stateVersion)
+		return nil, "", fmt.Errorf("%s has version %d, but this precept supports only version %d; upgrade precept", address, s.Version, stateVersion)
 	}
 	if s.Group != group {
 		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", storage, s.Group, s.Group)
 	}
 	if s.Store != "" && store != "" && s.Store != store {
-		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name a separate --output for this store, or open the other store with --store-url or --data-dir",
+		return nil, "", fmt.Errorf("%s belongs to another store (%s, written by the host %s since %s), and this store is %s; name a separate --output for this store, or open the other store with --store-url or --data-dir",
 			storage, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
 	}
 	return s, version, nil

@@ -31,7 +31,7 @@ type Storage interface {
 }
 
 // ErrChanged reports that another process has written the file.
-var ErrChanged = errors.New("another process has written the file")
+var ErrChanged = errors.New("another process has changed the file")
 
 // OpenStorage opens the storage at an address: a directory or s3://BUCKET/PREFIX. endpoint is an S3-compatible server's
 // URL. If endpoint is "", environment variables name the server, and the default is AWS.

@@ -24,7 +24,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 			return err
 		}
 		if err != nil {
-			s.log.Warn("the admin token cannot be stored", "error", err)
+			s.log.Warn("the admin token cannot be stored; the next start creates another token", "error", err)
 		}
 		s.token = token
 		if created && s.options.OnReady == nil {
@@ -97,17 +97,17 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 // store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.lastError.get(); fault != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
+		out = append(out, admin.Figure{Name: "Configuration", Value: "the last change was rejected, and the previous configuration stays in effect: " + fault, Bad: true})
 	}
 	if waiting := s.reload.pendingKeys.get(); waiting != "" {
-		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a restart: " + waiting, Bad: true})
+		out = append(out, admin.Figure{Name: "Configuration", Value: "changed keys that need a restart: " + waiting, Bad: true})
 	}
 	v := s.services
 	t := &v.store.Metrics
 	out = append(append(out, v.lessonFigures()...), []admin.Figure{
 		{Name: "Sessions and runs in memory", Value: strconv.Itoa(v.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
-		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
+		{Name: "Exchanges waiting for the store", Value: strconv.FormatInt(t.Pending.Load(), 10)},
 		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Metrics.Closed.Load(), 10)},
 	}...)
 	if n := s.proxy.UnsupportedRequests(); n > 0 {
@@ -121,7 +121,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 		}
 	}
 	if v.memoryReason != "" {
-		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memoryReason, Bad: true})
+		out = append(out, admin.Figure{Name: "Store", Value: "nothing is stored: " + v.memoryReason, Bad: true})
 	} else if trouble := v.store.Problem(); trouble != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: trouble, Bad: true})
 	}

@@ -29,7 +29,7 @@ func bankURL(cfg *configs.Config) (string, error) {
 		return cfg.StoreURL(), nil
 	}
 	return "", errors.New(
-		"lessons is redis://, which means the Redis in store.url, but store.url is a file; write redis://host:6379/0",
+		"lessons is redis://, which means the Redis in store.url, but store.url is a file; write an address such as redis://host:6379/0",
 	)
 }
 

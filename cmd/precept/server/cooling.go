@@ -70,11 +70,11 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		d.log.Warn("old exchanges cannot be deleted from Redis; precept tries again", "error", err)
+		d.log.Warn("old exchanges cannot be deleted from Redis; precept will try again", "error", err)
 	case !ok:
-		d.warn("no sample stream has the consumer group lake; start precept export --follow, or set learning.hot to 0s")
+		d.warn("the samples are not exported (the consumer group lake does not exist); start precept export --follow, or set learning.hot to 0s")
 	case n > 0:
-		d.log.Info("exchanges older than learning.hot were deleted from Redis; the samples are in the lake", "exchanges", n)
+		d.log.Info("exchanges older than learning.hot were deleted from Redis; their samples have been exported", "exchanges", n)
 	}
 }
 
@@ -92,7 +92,7 @@ func (d *exchangeDeleter) release(ctx context.Context) {
 // warn logs a warning only once.
 func (d *exchangeDeleter) warn(reason string) {
 	if !d.warned {
-		d.log.Warn("learning.hot deletes no exchange", "reason", reason)
+		d.log.Warn("learning.hot has no effect", "reason", reason)
 	}
 	d.warned = true
 }

@@ -96,7 +96,7 @@ func (d *Distiller) noteResult(s distill.Summary, err error) {
 func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, storage bank.Storage) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
-		return nil, fmt.Errorf("name the distiller: %w", err)
+		return nil, fmt.Errorf("generate the distiller's name: %w", err)
 	}
 	judge, err := t.newJudge(cfg)
 	if err != nil {

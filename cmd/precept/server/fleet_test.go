@@ -113,7 +113,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "log line about the keys", func() bool { return s.console.contains("the fleet's keys are known and in use") })
+	eventually(t, "log line about the keys", func() bool { return s.console.contains("the fleet's keys were read from Redis and are now in use") })
 	eventually(t, "session with a lesson", func() bool { return m.lessonInjected(s) })
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
@@ -186,7 +186,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	eventually(t, "log line about the outage", func() bool {
 		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the key lessons")
 	})
-	if s.console.contains("a lesson file has no effect") {
+	if s.console.contains("a lesson file has faults and is not used") {
 		t.Error("the log reports the Redis outage as a faulty lesson file")
 	}
 	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")

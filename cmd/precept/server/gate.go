@@ -47,7 +47,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 		if !ok {
 			var err error
 			if rep, err = g.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: g.proxy.ChooserConfig(), Inject: g.proxy.InjectionConfig()}); err != nil {
-				return fmt.Errorf("the report for %s: %w", tenant, err)
+				return fmt.Errorf("read the report for the tenant %s: %w", tenant, err)
 			}
 			reports[tenant] = rep
 		}

@@ -81,7 +81,7 @@ func (h *health) readAccount() admin.Account {
 	a.Dropped = map[string]int64{}
 	account, ok := h.services.store.Account()
 	if !ok {
-		a.Problem = "without an outbox there is no account"
+		a.Problem = "without an outbox, exchanges are not counted"
 		return a
 	}
 	a.Account = account

@@ -83,7 +83,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaS
 func (t *Tools) newKey() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(t.Random, b[:]); err != nil {
-		return "", fmt.Errorf("make a key: %w", err)
+		return "", fmt.Errorf("generate a key: %w", err)
 	}
 	return hex.EncodeToString(b[:]), nil
 }
@@ -100,7 +100,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	address := hex.EncodeToString(sum[:8])
 	copied, err := readKeyCopy(k.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the copy of the fleet's keys cannot be read", "error", err)
+		log.Warn("the copy of the fleet's keys cannot be read; this start needs Redis", "error", err)
 	}
 	k.pair = copied
 	if copied.StoreHash != address {
@@ -161,7 +161,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
 				return err
 			}
-			log.Info("the fleet's keys are known and in use")
+			log.Info("the fleet's keys were read from Redis and are now in use")
 		}
 	}
 }

@@ -77,7 +77,7 @@ func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, 
 	proposed := 0
 	defer func() {
 		if proposed > 0 {
-			lessons.log.Info("ledger entries became lessons", "count", proposed)
+			lessons.log.Info("lessons were created from ledger entries", "count", proposed)
 		}
 	}()
 	for len(proposals) > 0 && ctx.Err() == nil {
@@ -92,7 +92,7 @@ func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, 
 			case errors.Is(r.Err, bank.ErrTooMany):
 				return true, nil
 			default:
-				lessons.log.Warn("a ledger entry is not a lesson", "slug", proposals[i].Lesson.Slug, "fault", r.Err)
+				lessons.log.Warn("a ledger entry was refused as a lesson", "slug", proposals[i].Lesson.Slug, "fault", r.Err)
 			}
 		}
 		proposals = proposals[len(results):]

@@ -98,7 +98,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	watcher.ShareCache(l.parsed)
 	watcher.Events = l.fileEvents
 	watcher.OnPolling = func(cause error) {
-		l.log.Warn("the system does not report changes in the lesson directory; precept reads the directory every second", "lessons", l.source, "error", cause)
+		l.log.Warn("the system does not report changes in the lesson directory; precept reads the directory every second instead", "lessons", l.source, "error", cause)
 	}
 	watcher.OnPanic = func(v any) { l.failures.reportPanic(label.StepLessons, v) }
 	l.loadFirst(watcher.Load())
@@ -108,7 +108,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 
 func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the lesson directory does not exist; create the directory, or correct lessons", "lessons", l.source)
+		l.log.Warn("the lesson directory does not exist; create the directory, or correct the key lessons", "lessons", l.source)
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	l.problems.Store(int64(len(files)))
 	l.faultyFiles.Store(&files)
 	for i := range files {
-		l.log.Warn("a lesson file has no effect", "fault", files[i].Error(), "kept", files[i].PreviousActive)
+		l.log.Warn("a lesson file has faults and is not used", "fault", files[i].Error(), "kept", files[i].PreviousActive)
 	}
 	if old == nil || old.Hash() != b.Hash() {
 		l.log.Info("lessons loaded", "active", countActive(b, l.now()), "book", b.Hash())
@@ -152,7 +152,7 @@ func (l *library) logReadability(text string, b *lesson.Book) {
 	case text == "":
 		l.log.Info("the lessons can be read again", "lessons", l.location)
 	case b.Len() == 0:
-		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.location, "error", text, "remedy", l.remedy())
+		l.log.Warn("the lessons cannot be read; no lesson is injected until they can be read again", "lessons", l.location, "error", text, "remedy", l.remedy())
 	default:
 		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.location, "error", text, "remedy", l.remedy())
 	}

@@ -81,7 +81,7 @@ func (f *failures) reportEvery(step label.Step, interval time.Duration, err erro
 		return
 	}
 	if f.logLimit.allowEvery(step, interval) {
-		f.log.Warn("a step failed; requests continue without it", "step", step, "error", err)
+		f.log.Warn("a learning step failed; requests continue without it", "step", step, "error", err)
 	}
 }
 
@@ -93,7 +93,7 @@ func (f *failures) storeRecovered() {
 
 func (f *failures) outboxRecovered() {
 	if f.logLimit.endOutage(label.StepOutbox) {
-		f.log.Info("the outbox takes exchanges again")
+		f.log.Info("the outbox accepts exchanges again")
 	}
 }
 
@@ -107,7 +107,7 @@ func (f *failures) reportPanic(step label.Step, value any) {
 	if p, ok := value.(store.RequestPanic); ok {
 		log, value = log.With("request", p.Request), p.Value
 	}
-	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.SafePanicText(value))
+	log.Error("a learning step panicked; requests continue without it", "step", step, "panic", redact.SafePanicText(value))
 }
 
 // limiter permits one log line per step and interval.

@@ -36,7 +36,7 @@ func (l *logWriter) Write(line []byte) (int, error) {
 		}
 		if l.dropped > 0 {
 			log := slog.New(l.handler(&text))
-			log.Warn("the log's reader did not read; log lines are lost", "lines", l.dropped)
+			log.Warn("the program that reads the log was too slow; log lines were lost", "lines", l.dropped)
 		}
 		l.pending, l.dropped = nil, 0
 	}

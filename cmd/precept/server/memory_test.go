@@ -43,7 +43,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	}
 	adminHeader := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	for path, want := range map[string]string{
-		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
+		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "nothing is stored: ", "/api/health": `"kind":"memory"`,
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, s.adminURL+path, adminHeader, ""); !strings.Contains(body, want) {

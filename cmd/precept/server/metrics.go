@@ -20,7 +20,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	t := &s.Metrics
 	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
 	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "exchange_incomplete"}, &t.Incomplete)
-	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
+	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not stored, by reason."
 	drops := map[label.Reason]*atomic.Int64{
 		label.DroppedFull: &t.DroppedFull, label.DroppedQuota: &t.DroppedQuota, label.DroppedOptOut: &t.OptedOut,
 		label.DroppedRefused: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly, label.DroppedTenant: &t.DroppedTenant,
@@ -32,15 +32,15 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 		label.LateUnknown: &t.Late.Unknown, label.LateFull: &t.Late.Full, label.LateRefused: &t.Late.Bad, label.LateExpired: &t.Late.Expired,
 	}
 	for _, reason := range label.LateReasons() {
-		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was not stored, by reason.",
+		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was then dropped, by reason.",
 			prometheus.Labels{"reason": string(reason)}, late[reason])
 	}
-	count("precept_copies_cut_total", "Exchanges with a truncated reply copy, because the copies for all streams in flight reached limits.capture_total_bytes.",
+	count("precept_copies_cut_total", "Exchanges with an incomplete copy of the reply, because the copies for all open streams reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges skipped because a learning step panicked; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
 	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackFull)
-	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback from the traffic for which the outbox had no room, by reason."
+	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback from the traffic that was dropped because the outbox had no room, by reason."
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.Signals.Quota)
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedTenant)}, &t.Signals.Tenant)
 	count("precept_redactions_total", "Secrets and personal data removed from exchanges.", nil, &t.Redactions)
@@ -52,8 +52,8 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
 	gauge("precept_outbox_limit_bytes", "Maximum outbox size (limits.outbox_bytes). A full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
 	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
-	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback missing in the store; 0: the store has all.", func() float64 { return s.Lag().Seconds() })
-	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
+	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback that still waits for the store; 0: none waits.", func() float64 { return s.Lag().Seconds() })
+	gauge("precept_store_up", "1: the last write to the store succeeded; 0: it failed.", func() float64 {
 		if s.Healthy() {
 			return 1
 		}
@@ -61,13 +61,13 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
-const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
+const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample is counted again when later feedback changes it."
 
 // RegisterBuild registers precept_build_info, with the version as labels.
 func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "precept_build_info", Help: "1; the labels have the binary's version.",
+		Name: "precept_build_info", Help: "Always 1; the labels contain the binary's version.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
 	}, func() float64 { return 1 })
 }
@@ -85,7 +85,7 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	})
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_success_timestamp_seconds",
-		Help: "Unix time of the last successful reload, or startup time.",
+		Help: "Unix time of the last successful reload or, before the first reload, of the start.",
 	}, func() float64 { return float64(r.succeededAt.Load()) / float64(time.Second) })
 }
 
@@ -93,10 +93,10 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 func RegisterLearning(reg prometheus.Registerer, t *learn.Metrics) {
 	count := counterRegistrar(reg)
 	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
-	count("precept_sessions_closed_total", "Sessions that reached the closing age, without runs.", nil, &t.Closed)
-	count("precept_rewards_total", "Sessions that got a reward, late rewards included, without runs.", nil, &t.Rewarded)
+	count("precept_sessions_closed_total", "Sessions that reached the age in reward.close_after, not counting runs.", nil, &t.Closed)
+	count("precept_rewards_total", "Sessions that got a reward, including late rewards, not counting runs.", nil, &t.Rewarded)
 	promauto.With(reg).NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges in closed sessions without a sample."},
+		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges in closed sessions for which no sample is stored."},
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 

@@ -43,7 +43,7 @@ func (s *Server) reloadConfig() {
 // errEmptyConfig rejects an empty file. An editor may leave the file empty for a moment, and with the default settings
 // the server would send agents' requests and keys to other upstreams.
 var errEmptyConfig = errors.New(
-	"the configuration file is empty; write {} if nothing is to be configured",
+	"the configuration file is empty; to use only default values, write {}",
 )
 
 // applyReload applies the changed keys that need no restart, in all server parts or in none.

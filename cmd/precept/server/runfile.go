@@ -163,13 +163,13 @@ func restrictData(dir string, log *slog.Logger) {
 			continue
 		}
 		if err := os.Chmod(filepath.Join(dir, e.Name()), info.Mode().Perm()&^0o077); err != nil {
-			log.Warn("a file in the data directory is readable by other users, and precept cannot change the mode; run chmod 600", "file", e.Name(), "error", err)
+			log.Warn("a file in the data directory is readable by other users, and precept cannot change its mode; run chmod 600 on the file", "file", e.Name(), "error", err)
 			continue
 		}
 		names = append(names, e.Name())
 	}
 	if len(names) > 0 {
-		log.Warn("files in the data directory were readable by other users; they have mode 0600 now", "files", strings.Join(names, " "))
+		log.Warn("files in the data directory were readable by other users; precept has removed this access", "files", strings.Join(names, " "))
 	}
 }
 

@@ -163,8 +163,8 @@ func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	if viewerStatus() != http.StatusOK {
 		t.Errorf("after the reload: viewer token got status %d, want 200", viewerStatus())
 	}
-	if !strings.Contains(s.getPage("/"), "needs a restart: limits.sessions") {
-		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
+	if !strings.Contains(s.getPage("/"), "changed keys that need a restart: limits.sessions") {
+		t.Error("the overview lacks \"changed keys that need a restart: limits.sessions\"")
 	}
 	if status, _ := send(t, http.MethodPost, s.adminURL+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("/api/forget with a viewer token: got status %d, want 403", status)
@@ -173,8 +173,8 @@ func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}
-	if strings.Contains(s.getPage("/"), "needs a restart") {
-		t.Error("after the change was reverted, the overview still has \"needs a restart\"")
+	if strings.Contains(s.getPage("/"), "need a restart") {
+		t.Error("after the change was reverted, the overview still has \"need a restart\"")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
@@ -258,7 +258,7 @@ func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "log line about the invalid file", func() bool { return s.console.contains("a lesson file has no effect") })
+	eventually(t, "log line about the invalid file", func() bool { return s.console.contains("a lesson file has faults and is not used") })
 	if _, answer := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
 		t.Errorf("/api/health: got %s, want a body with look-first.md and lesson_invalid", answer)
 	}

@@ -189,7 +189,7 @@ func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	case bytes.Equal(text, s.text):
 		return nil, nil
 	case text == nil:
-		return nil, errors.New("Redis has lost the registered sections; this process keeps the last sections; register the sections again with precept rules measure, or write {} as the list to measure nothing")
+		return nil, errors.New("Redis has lost the registered sections; this server still uses the last known sections; register them again with precept rules measure, or restart the server to stop measuring")
 	}
 	read, err := rules.Parse("the registry in Redis", text)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 		rules.Advance(list, s.maxMeasured(), now, verdict)
 		for i := range list {
 			if list[i].State != before[i].State {
-				s.log.Info("a section's measurement has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
+				s.log.Info("the state of a section's measurement has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
 			}
 		}
 		return list, nil

@@ -26,7 +26,7 @@ import (
 )
 
 // ErrStreamsCut reports that the server stopped before all replies were sent to the end.
-var ErrStreamsCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
+var ErrStreamsCut = errors.New("some streams did not end within limits.drain_timeout and were cut")
 
 // CutWait is how long a stop waits for handlers after cutting the streams.
 const CutWait = 2 * time.Second

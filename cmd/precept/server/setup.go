@@ -142,7 +142,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.report
 	learner, err := learn.Open(ctx, learnOptions)
 	if err != nil {
-		return fmt.Errorf("load what was learned: %w", err)
+		return fmt.Errorf("load the learned data: %w", err)
 	}
 	RegisterLearning(registry, &learner.Metrics)
 	s.addWorker("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
@@ -203,7 +203,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 	consulted, err := proxy.NewConsultationCounter(countsFile, fleetCounts, tools.Now)
 	if err != nil {
-		log.Warn("the consulted-lesson counts cannot be read; they restart at zero", "error", err)
+		log.Warn("the counts of how often agents met each lesson cannot be read; they restart at zero", "error", err)
 	}
 	s.addWorker("consulted-lesson counts", consulted.Run)
 

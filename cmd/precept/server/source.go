@@ -54,7 +54,7 @@ func (s *Source) Load() (*configs.Config, error) {
 		return nil, FileError{fmt.Errorf("the configuration file %s is a directory; name the file in it, such as %s", s.File, filepath.Join(s.File, "precept.yaml"))}
 	}
 	if err != nil {
-		return nil, FileError{fmt.Errorf("read the configuration: %w; name a file that this user may read with --config or PRECEPT_CONFIG", err)}
+		return nil, FileError{fmt.Errorf("read the configuration: %w; make the file readable for this user, or name another file with --config or PRECEPT_CONFIG", err)}
 	}
 	sum := sha256.Sum256(b)
 	s.lastSum.Store(&sum)

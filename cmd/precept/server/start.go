@@ -86,7 +86,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	err := s.waitForStop(ctx, stop, reload, changed, failed)
 
 	if !s.options.Embedded {
-		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
+		s.notify(ctx, "STOPPING=1\nSTATUS=waiting for streams to end")
 	}
 	err = errors.Join(err, s.stop())
 	s.log.Info("precept stopped", "cut", streamsCut)
@@ -145,7 +145,7 @@ func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 			s.log.Debug("the user's run file cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
 		if err := WriteRunFile(s.cfg.DataDir, run); err != nil {
-			s.log.Warn("run.json cannot be written", "error", err)
+			s.log.Warn("run.json cannot be written; other commands do not find this server", "error", err)
 		}
 		s.notify(ctx, "READY=1\nSTATUS=data "+dataURL+", admin "+adminURL)
 	}
@@ -173,7 +173,7 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	l, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		flag := strings.ReplaceAll(key, ".", "-")
-		return nil, fmt.Errorf("%s: another process, perhaps another precept, uses %s; stop this process, or choose another address with --%s", key, address, flag)
+		return nil, fmt.Errorf("%s: another process, perhaps another precept, uses %s; stop that process, or choose another address with --%s", key, address, flag)
 	}
 	if err != nil {
 		return nil, listenError(key, err)

@@ -77,7 +77,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, cancelReque
 	cutCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CutWait)
 	defer cancel()
 	if !s.waitInFlight(cutCtx) {
-		s.log.Warn("handlers did not end in time; the exchanges in progress are lost")
+		s.log.Warn("some requests did not end in time; their exchanges are lost")
 	}
 	return cut
 }

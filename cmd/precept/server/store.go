@@ -138,7 +138,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 		}
 		salt, err = to.InitMeta(ctx, saltName, []byte(fresh))
 		if err = errors.Join(err, to.Close()); err != nil {
-			return "", fmt.Errorf("give the store an id: %w", err)
+			return "", fmt.Errorf("write the store's id: %w", err)
 		}
 	}
 	sum := sha256.Sum256(append([]byte("precept store "), salt...))
@@ -191,7 +191,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 		f.log.Error("the store was damaged", "notice", notice)
 	}
 	if from, to := db.SchemaVersions(); from < to {
-		f.log.Info("the store was upgraded; an older release cannot open the store", "from_schema", from, "to_schema", to)
+		f.log.Info("the store was upgraded; older releases can no longer open it", "from_schema", from, "to_schema", to)
 	}
 	return openedBackend{backend: db, durable: db}, nil
 }
@@ -268,12 +268,12 @@ func EvictionPolicy(ctx context.Context, backend Backend) string {
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
-		log.Warn("the store's migration to shards has not ended; if no precept migrate runs, run precept migrate again")
+		log.Warn("the store's migration to shards is not complete; if no precept migrate is running, run precept migrate again")
 	case l.OneShardPerTenant:
 		log.Warn("the store still has the layout without shards; once all replicas run this release, run precept migrate")
 	case len(l.StrayTenants) > 0:
-		log.Warn("a release without shards has written sessions beside the shards, and this release does not read these sessions; "+
-			"stop that release's replicas, then delete the keys they wrote (docs/OPERATIONS.md, Keys)",
+		log.Warn("an older release has written sessions outside the shards, and this release does not read these sessions; "+
+			"stop the replicas of the older release, then delete the keys that they wrote (docs/OPERATIONS.md, Keys)",
 			"tenants", len(l.StrayTenants), "first", l.StrayTenants[0])
 	}
 }
