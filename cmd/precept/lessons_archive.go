@@ -24,7 +24,7 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "retire [SLUG...]",
 		Aliases: []string{"archive"}, // the name in earlier versions
-		Short:   "Retire lessons, that is, move them to the archive; `lessons restore` undoes the retirement",
+		Short:   "Move lessons to the archive; `lessons restore` undoes the retirement",
 		Long: "Retire moves lessons to the archive (the folder _archive); `lessons list --archived` lists them. No new " +
 			"session gets an archived lesson. The measurements remain in the store, and the slug cannot be reused. " +
 			"`lessons restore` returns a lesson to its state before the retirement.",

@@ -24,7 +24,7 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{
 		Use:   "lint",
-		Short: "Check all lessons",
+		Short: "Check all lessons for faults",
 		Long: "Lint checks each lesson's format, trigger, links and expiry, and looks for orders to the model, secrets " +
 			"and personal data. If the store has captured sessions, lint also tries the triggers on them (see `lessons " +
 			"backtest`), and reports a lesson that would fire in more than 60% of the sessions, or in none of at least " +

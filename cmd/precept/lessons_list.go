@@ -28,7 +28,7 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the lessons by slug",
+		Short: "List the lessons and their states",
 		Long: "List prints the configured lessons and their states. An exclamation mark after the state means that the " +
 			"lesson contradicts another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
 			"wait for approval.",
@@ -152,7 +152,7 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 			}{row, companion, opinions, l.Body})
 		}
 		if n := l.Support(); n > len(l.Evidence) {
-			fmt.Fprintf(inv.stderr, "evidence: %d sessions, of which the file lists %d\n", n, len(l.Evidence))
+			fmt.Fprintf(inv.stderr, "evidence: %d sessions; the file lists %d of them\n", n, len(l.Evidence))
 		}
 		if companion != "" {
 			fmt.Fprintln(inv.stderr, "companion:", companion)

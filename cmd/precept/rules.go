@@ -17,7 +17,7 @@ import (
 func (inv *invocation) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
-		Short: "Measure which sections in CLAUDE.md, AGENTS.md and similar files are worth their tokens",
+		Short: "Measure which sections in CLAUDE.md, AGENTS.md and similar files are worth the tokens",
 		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

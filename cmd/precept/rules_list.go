@@ -18,7 +18,7 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sections registered for measurement, with each section's state and session counts",
+		Short: "List the registered sections, with each section's state and session counts",
 		Args:  argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
@@ -39,7 +39,7 @@ func (inv *invocation) rulesListCommand() *cobra.Command {
 		none := "0/0"
 		if err != nil {
 			none = "-"
-			fmt.Fprintf(inv.stderr, "precept: the session counts cannot be read: %v\n", err)
+			fmt.Fprintf(inv.stderr, "precept: the session counts are unknown: %v\n", err)
 		}
 		rows := map[string]*report.Row{}
 		for i := range rep.Lessons {
