@@ -76,7 +76,7 @@ func (p *phrases) readPending(text string) (string, bool) {
 			break
 		}
 		switch {
-		case strings.HasPrefix(line, "process running with session id"):
+		case strings.HasPrefix(line, "process running with session id"), strings.HasPrefix(line, "script running with cell id"):
 			return "codex-session", true
 		case n <= 2 && hasAnyPrefix(line, p.lists["background"]):
 			return "background", true

@@ -144,7 +144,7 @@ func (p pageStyle) entryLines(e *store.Entry) []string {
 // truncate cuts a long text, and adds lines that say how much is omitted.
 func (p pageStyle) truncate(e *store.Entry, text string) string {
 	maxLines := maxShownLines
-	if e.Kind == sample.MessageSystem {
+	if e.Kind == sample.MessageSystem || e.Kind == sample.MessageTools {
 		maxLines = 1
 	}
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWidth)

@@ -51,33 +51,67 @@ func (s *Session) Conversation() []ChatMessage {
 
 func (h *history) tools() []ChatTool {
 	for _, e := range h.exchanges {
-		if len(e.Tools) > 0 {
-			return e.tools()
+		if lists := e.toolLists(); len(lists) > 0 {
+			return namedTools(lists...)
 		}
 	}
 	return nil
 }
 
-// tools returns the tools with a name. Tools that the provider runs, such as a web search, have none.
-func (e *Exchange) tools() (out []ChatTool) {
-	var list []struct {
-		ToolDefinition
-		Input    json.RawMessage `json:"input_schema"` // the schema, in the messages dialect
-		Function ToolDefinition  `json:"function"`     // the tool, in the chat dialect
+// toolLists returns the lists of tools in the request and in new items. Codex sends the tools in an item.
+func (e *Exchange) toolLists() (lists []json.RawMessage) {
+	if len(e.Tools) > 0 {
+		lists = append(lists, e.Tools)
 	}
-	if json.Unmarshal(e.Tools, &list) != nil {
+	for _, item := range e.New {
+		if tools := toolsInItem(item); len(tools) > 0 {
+			lists = append(lists, tools)
+		}
+	}
+	return lists
+}
+
+// toolsInItem returns the list of tools in an additional_tools item.
+func toolsInItem(item json.RawMessage) json.RawMessage {
+	var it struct {
+		Type  string          `json:"type"`
+		Tools json.RawMessage `json:"tools"`
+	}
+	if !bytes.Contains(item, []byte("additional_tools")) || json.Unmarshal(item, &it) != nil || it.Type != "additional_tools" {
 		return nil
 	}
-	for i := range list {
-		t := &list[i]
-		if t.Function.Name == "" {
-			t.Function = t.ToolDefinition
+	return it.Tools
+}
+
+// namedTools returns the tools with a name, also the members of namespaces. Tools that the provider runs, such as a web
+// search, have no name.
+func namedTools(lists ...json.RawMessage) (out []ChatTool) {
+	for _, raw := range lists {
+		var list []struct {
+			ToolDefinition
+			Type     string          `json:"type"`
+			Members  json.RawMessage `json:"tools"`        // the tools in a namespace
+			Input    json.RawMessage `json:"input_schema"` // the schema, in the messages dialect
+			Function ToolDefinition  `json:"function"`     // the tool, in the chat dialect
 		}
-		if len(t.Function.Parameters) == 0 {
-			t.Function.Parameters = t.Input
+		if json.Unmarshal(raw, &list) != nil {
+			continue
 		}
-		if t.Function.Name != "" {
-			out = append(out, ChatTool{Type: "function", Function: t.Function})
+		for i := range list {
+			t := &list[i]
+			if t.Type == "namespace" {
+				out = append(out, namedTools(t.Members)...)
+				continue
+			}
+			if t.Function.Name == "" {
+				t.Function = t.ToolDefinition
+			}
+			if len(t.Function.Parameters) == 0 {
+				t.Function.Parameters = t.Input
+			}
+			if t.Function.Name != "" {
+				out = append(out, ChatTool{Type: "function", Function: t.Function})
+			}
 		}
 	}
 	return out

@@ -229,3 +229,28 @@ func TestExporterKeepsFirstError(t *testing.T) {
 		t.Error("Flush after a failed line: err = nil, want an error")
 	}
 }
+
+// Newer Codex models get the tools in an item of the list, in namespaces.
+func TestToolsInItemsAreReadAsTools(t *testing.T) {
+	s := newScript()
+	e := s.addTurn(sample.Reply{Text: "done"},
+		`{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec","description":"Runs."},{"type":"function","name":"wait","parameters":{"type":"object"}}]}]}`,
+		messageJSON("user", "List the files"))
+	e.Dialect = "responses"
+	var out bytes.Buffer
+	x := sample.NewExporter(&out)
+	if err := x.WriteChat(&s.session); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := `"tools":[{"type":"function","function":{"name":"exec","description":"Runs."}},{"type":"function","function":{"name":"wait","parameters":{"type":"object"}}}]`
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("got export %s, want it to contain %s", out.String(), want)
+	}
+	shown := sample.NewMessageReader().Request(e)
+	if len(shown) != 2 || shown[0].Role != sample.MessageTools || !strings.HasPrefix(shown[0].Text, "exec, wait\n") {
+		t.Errorf("got messages %+v, want the tools exec and wait, then the user's words", shown)
+	}
+}

@@ -39,12 +39,16 @@ func NewMessageReader() *MessageReader { return &MessageReader{calls: map[string
 func (r *MessageReader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
-		out = append(out, Message{Role: MessageTools, Text: e.toolsText()})
+		out = append(out, Message{Role: MessageTools, Text: toolsText(e.Tools)})
 	}
 	if text := contentText(e.System); text != "" {
 		out = append(out, Message{Role: MessageSystem, Text: text})
 	}
 	for i, it := range e.items(r.last) {
+		if tools := toolsInItem(e.New[i]); len(tools) > 0 {
+			out = append(out, Message{Role: MessageTools, Text: toolsText(tools)})
+			continue
+		}
 		if isUnreadable(it) {
 			out = append(out, Message{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
 			continue
@@ -57,16 +61,16 @@ func (r *MessageReader) Request(e *Exchange) []Message {
 	return out
 }
 
-func (e *Exchange) toolsText() string {
-	tools := e.tools()
+func toolsText(list json.RawMessage) string {
+	tools := namedTools(list)
 	names := make([]string, len(tools))
 	for i := range tools {
 		names[i] = tools[i].Function.Name
 	}
 	var text bytes.Buffer
 	text.WriteString(strings.Join(names, ", ") + "\n")
-	if json.Indent(&text, e.Tools, "", "  ") != nil {
-		text.Write(e.Tools)
+	if json.Indent(&text, list, "", "  ") != nil {
+		text.Write(list)
 	}
 	return text.String()
 }

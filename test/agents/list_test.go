@@ -104,6 +104,8 @@ func codex(mode string) agent {
 			common := "check_for_update_on_startup = false\n"
 			if mode != "default" { // with the default model, Codex sends the tools in an input item
 				common += "model = \"gpt-5-codex\"\n"
+			} else { // the model has room for more tokens than the script reports
+				common += "model_auto_compact_token_limit = 200000\n"
 			}
 			if mode == "builtin" {
 				b.writeFile(".codex/config.toml", common+fmt.Sprintf("openai_base_url = %q\n[analytics]\nenabled = false\n", b.base+"/v1"))
