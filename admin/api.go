@@ -77,7 +77,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	case p.err != nil:
 		return p.err
 	case e.Format == "experiment" && !appliesToExperiment(q):
-		return echo.NewHTTPError(http.StatusBadRequest, "format=experiment is selected by tenant, since, until and lesson: "+
+		return echo.NewHTTPError(http.StatusBadRequest, "format=experiment has only the filters tenant, lesson and time: "+
 			"omit family, quality, agent and session")
 	case q.After != "":
 		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after")

@@ -45,7 +45,7 @@ type trialBody struct {
 	DryRun  bool    `json:"dry_run"`
 }
 
-const trialForm = `the body is empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
+const trialForm = `the body must be empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
 	`{"epsilon":0.5,"detect":0.05,"power":0.8} or {"outcome":"recurrence","detect":0.25}, optionally with "dry_run":true`
 
 func (s *Server) apiAct(c echo.Context) error {
@@ -58,7 +58,7 @@ func (s *Server) apiAct(c echo.Context) error {
 		return badRequest(trialForm)
 	}
 	if b != (trialBody{}) && a != lesson.StartTrial {
-		return badRequest("only a trial has a body; send an empty body")
+		return badRequest("only the action trial accepts a body; send an empty body")
 	}
 	p := lesson.TrialPlan{Epsilon: b.Epsilon, Until: b.Until, Picks: b.Picks}
 	cost, err := s.forecast(c, &b)
@@ -122,7 +122,7 @@ func (s *Server) apiForget(c echo.Context) error {
 	}
 	switch err := decode(c, forgetLimit, &r); {
 	case err != nil:
-		return badRequest(`the body is {"tenant":"...","session":"..."} or {"tenant":"...","all":true}`)
+		return badRequest(`the body must be {"tenant":"...","session":"..."} or {"tenant":"...","all":true}`)
 	case (r.Session != "") == r.All:
 		return badRequest("name a session, or send all: true to delete all the tenant's data")
 	case r.All && r.Tenant == "":

@@ -34,7 +34,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
 	if err != nil { // the transcript is sent without near lessons
-		s.log(c).Warn("the lessons near a session cannot be read; the session page shows only the lessons that matched",
+		s.log(c).Warn("the lessons that nearly matched a session cannot be read; the session page shows only the lessons that matched",
 			"session", t.ID, "error", err)
 	}
 	for _, m := range near {

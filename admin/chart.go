@@ -85,7 +85,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 	c := effectChart(label, ends)
 	for i := range planned {
 		if l := &planned[i]; l.Evaluated {
-			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
+			c.Marks = append(c.Marks, marker{l.Last.Unix(), "evaluation"})
 		}
 	}
 	if drawn := c.node(name + "; the numbers are in the table below"); drawn != nil {
@@ -102,8 +102,8 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 	if drawn == nil {
 		return nil
 	}
-	return g.Group{drawn, mutedText(g.Text("Values shown by the dashboard since the server started. From the second day on " +
-		"the chart shows the counters, day by day."))}
+	return g.Group{drawn, mutedText(g.Text("The chart shows the values that the dashboard has shown since the server started. From the second day on, " +
+		"it shows one value per day, from the stored counters."))}
 }
 
 // meansOverTime returns the daily mean rewards in treated and control sessions, as chart and table.

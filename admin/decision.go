@@ -26,15 +26,15 @@ func possibleActions(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
 		"sessions that fire a trigger may get the lesson, and the lesson is still withheld from some at random, " +
 		"so that the effect stays measured.", false}
-	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
-		"sessions that pick the lesson, for the earliest verdict.", false}
+	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld in half of the " +
+		"sessions for which it is picked. This gives the earliest verdict.", false}
 	pause := action{lesson.Pause, "Pause", "No new session gets the lesson. " +
 		"Sessions that already have the block keep it. " +
-		"The state becomes paused; Resume undoes the pause and returns the state " + string(state) + ".", true}
+		"The state becomes paused; Resume undoes the pause and restores the state " + string(state) + ".", true}
 	resume := action{lesson.Resume, "Resume", "The lesson returns to the state before the pause, with all numbers.", false}
 	retire := action{lesson.Retire, "Retire", "No new session gets the lesson, and the file moves into _archive. " +
 		"The numbers stay, and the name stays reserved. The state becomes archived; " +
-		"Restore undoes the retirement and returns the state " + string(state) + ".", true}
+		"Restore undoes the retirement and restores the state " + string(state) + ".", true}
 	restore := action{lesson.Restore, "Restore", "The lesson returns from _archive to the state before the retirement, with all numbers.", false}
 	reject := action{lesson.Reject, "Reject", "No session gets the lesson. The file stays, " +
 		"so that the lesson is not proposed again; Approve undoes the rejection.", true}
@@ -81,7 +81,7 @@ func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 func measurement(r *report.Row) string {
 	switch {
 	case r == nil || r.NInjected+r.NWithheld == 0:
-		return "No session with a reward has measured the lesson yet."
+		return "There is no measurement yet: the lesson was picked in no session with a reward."
 	case rowEffect(r) == nil:
 		return fmt.Sprintf("No effect yet: %s with the lesson, %s without.",
 			countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
@@ -90,7 +90,7 @@ func measurement(r *report.Row) string {
 	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
 		r.Verdict, e.points(), e.interval(), countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
 	if r.PerWeek >= 1 && lesson.State(r.State).IsActive() {
-		text += fmt.Sprintf(" At present %s a week pick the lesson.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
+		text += fmt.Sprintf(" At present, the lesson is picked in %s a week.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
 	}
 	return text
 }
@@ -108,7 +108,7 @@ func (v *lessonView) cautionNote() g.Node {
 			advice = o.row
 		}
 	}
-	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s with the lesson had a mean reward of %s, and %s without had %s. "+
+	return warning(fmt.Sprintf("Poor results turned this lesson into a caution: as advice, %s with the lesson had a mean reward of %s, and %s without had %s. "+
 		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
 		countNoun(advice.NInjected, "session"), decimalText(advice.MeanInjected, 3), countNoun(advice.NWithheld, "session"), decimalText(advice.MeanWithheld, 3)))
 }
@@ -151,9 +151,9 @@ func eventText(e *lesson.Event) g.Node {
 	text := " " + pastTense(lesson.Action(e.Action)) + " the lesson"
 	switch e.Action {
 	case lesson.BecameCaution:
-		text = " turned the lesson into a caution, by the counts"
+		text = " turned the lesson into a caution, because of its results"
 	case lesson.BecameAdvice:
-		text = " turned the lesson back into advice, by the counts"
+		text = " turned the lesson back into advice, because of its results"
 	}
 	if handEdit == lesson.HandEditOutsideGit && e.Action == "create" { // a command or a person wrote the file
 		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the new lesson file")}
@@ -219,7 +219,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")
 		if errors.Is(err, ErrNoLesson) {
-			return s.seeOther(c, back, slug+" does not exist any more; another person was faster.")
+			return s.seeOther(c, back, slug+" does not exist any more; another person may have removed it.")
 		}
 		return s.seeOther(c, back, slug+" is unchanged: "+err.Error())
 	}

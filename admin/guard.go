@@ -58,7 +58,7 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		if !s.access.Load().isOwnHost(c.Request().Host) {
-			return echo.NewHTTPError(http.StatusForbidden, "the host name is not served; list it in admin.hosts")
+			return echo.NewHTTPError(http.StatusForbidden, "the admin listener does not accept this host name; add the name to admin.hosts")
 		}
 		return next(c)
 	}

@@ -20,7 +20,7 @@ type Health struct {
 	Store       StoreInfo         `json:"store"`
 	SinceStart  SinceStart        `json:"since_start"`
 	Config      []configs.Setting `json:"config"`
-	Hash        string            `json:"config_hash"`            // equal to config_hash in samples
+	Hash        string            `json:"config_hash"`            // the same as config_hash in samples
 	ReloadError string            `json:"config_fault,omitempty"` // last reload's error; empty: none
 	Audit       []AuditEntry      `json:"audit"`                  // the newest actions
 }
@@ -70,7 +70,7 @@ type SinceStart struct {
 // must not outlive the session.
 type AuditEntry struct {
 	At     time.Time `json:"at"`
-	Actor  string    `json:"who"` // address, with a browser's session or a program's token
+	Actor  string    `json:"who"` // client's address, browser or token, role, first digits of the token's digest
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
 	Status int       `json:"status"` // response status; failures are recorded, too

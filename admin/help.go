@@ -43,8 +43,8 @@ func (s *Server) help(c echo.Context) error {
 			helpList(f, guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
-				g.Text(". Every number on the dashboard shows a definition on hover, tap or Enter, with a link "+
-					"to the matching section."),
+				g.Text(". To see the definition of a word with a dotted underline, hover over the word, tap it, or press Enter on it. "+
+					"The definition links to the matching section."),
 			),
 			collapsible("Decisions and reasons", helpList(f, decisions)),
 		}
@@ -101,7 +101,7 @@ func searchResults(f frame, words string) g.Node {
 		}
 	}
 	if len(found) == 0 {
-		return h.P(g.Text("No documentation page contains these words. Search for fewer words."))
+		return h.P(g.Text("No section of the documentation contains all these words. Search for fewer words."))
 	}
 	return section("found", "Found", h.Ul(found))
 }

@@ -105,7 +105,7 @@ func topBar(f frame) g.Node {
 				h.ID("theme"), ariaLabel("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
-			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token can only read"), g.Text("viewer"))),
+			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token allows only reading"), g.Text("viewer"))),
 			g.If(f.CSRF != "", h.Form(h.Method("post"), h.Action("/logout"), f.csrfInput(), h.Button(g.Text("Log out")))),
 		),
 	)

@@ -91,7 +91,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	if r.CachedWith != nil {
 		note := "of input tokens in sessions with the lesson"
 		if r.CachedChange != nil {
-			note += ", " + points(r.CachedChange) + " points by the lesson"
+			note += "; the lesson changes the share by " + points(r.CachedChange) + " points"
 		}
 		out = append(out, newStat("cached", percent(*r.CachedWith), note, ""))
 	}
@@ -126,7 +126,7 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d withheld.", trial.MinPicks, trial.MinPerArm))
+		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d with the lesson and %d with it withheld.", trial.MinPicks, trial.MinPerArm, trial.MinPerArm))
 	default:
 		var drawnTrueEffects []float64
 		if trueEffect != nil {
@@ -135,7 +135,7 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 		axis := fitAxis([]*effect{e}, drawnTrueEffects, -1)
 		drawn = g.Group{
 			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, trueEffect)),
-			mutedText(g.Text("The band over time starts on the second day with an effect.")),
+			mutedText(g.Text("The chart over time starts on the second day with an effect.")),
 		}
 	}
 	return g.Group{drawn, g.If(len(r.PlannedTrials) > 0, plannedTable(r.PlannedTrials))}
@@ -143,10 +143,10 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 
 func plannedTable(planned []report.PlannedTrial) g.Node {
 	return g.Group{
-		h.H3(g.Text("Planned looks")),
+		h.H3(g.Text("Planned trials")),
 		grid(
-			ariaLabel("Planned looks"),
-			headingRow(wordColumns("Began", "On"), numberColumns("Picks", "Effect, 95% for one look"), wordColumns("Verdict")),
+			ariaLabel("Planned trials"),
+			headingRow(wordColumns("Started", "Measured"), numberColumns("Picks", "Effect, 95% for a single evaluation"), wordColumns("Verdict")),
 			g.Map(planned, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeNode(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
@@ -167,10 +167,10 @@ func differenceNote(r *report.Row) string {
 		return text + " This difference is not an effect: a lesson fires in tasks that are harder or easier than others. " +
 			"Only the comparison with withheld sessions measures the lesson's effect."
 	}
-	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s",
+	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s points",
 		points(r.Effect), points(r.LOOGap))
 	if r.Lo != nil && r.Hi != nil && *r.Lo <= *r.LOODelta && *r.LOODelta <= *r.Hi {
-		return text + ", which is within the interval: here the error is small. " +
+		return text + ". The difference lies within the effect's interval: here the error is small. " +
 			"For another lesson the error may be large, because " + reason + "."
 	}
 	return text + ": the difference is misleading, because " + reason + "."
@@ -181,13 +181,13 @@ func differenceNote(r *report.Row) string {
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return mutedText(
-			g.Text("No judge's opinion yet. "), code("precept distill"),
+			g.Text("No judge's opinion yet. "), code("precept distill --judge URL"),
 			g.Text(" asks a judge about sessions with lessons. The opinion appears here "+
 				"and changes no number above."),
 		)
 	}
 	o := r.Opinions
-	return h.P(g.Textf("In the sessions read by the judge, the lesson was followed %d %s, ignored %d, "+
+	return h.P(g.Textf("In the sessions that the judge read, the lesson was followed %d %s, ignored %d, "+
 		"irrelevant %d, contradicted %d. This is an opinion and changes no number above.",
 		o.Followed, plural(o.Followed, "time", "times"), o.Ignored, o.Irrelevant, o.Contradicted))
 }

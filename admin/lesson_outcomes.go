@@ -42,8 +42,8 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	}
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
-			g.Text(" An outcome in report.guardrails rises with the lesson. The verdict stays."))),
-		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect left of 0: less with the lesson. No outcome changes the verdict. "),
+			g.Text(" An outcome in report.guardrails rises with the lesson. The verdict does not change."))),
+		h.P(h.Class("quiet"), g.Text("Outcomes are measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect to the left of 0 means less with the lesson, such as fewer errors. No outcome changes the verdict. "),
 			h.A(h.Href(f.helpHref("EXPERIMENT#outcomes")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("outcomes"), h.Table(
 			h.Class("cards"),
@@ -70,9 +70,9 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
-		x, state, meaning := &r.Models.Effects[i], "open", "the verdict does not cover this model yet: too few picks, or another effect; with bandit.retest, sessions on this model have the full bandit.epsilon"
+		x, state, meaning := &r.Models.Effects[i], "not yet", "too few picks, or a different effect; with bandit.retest, precept withholds the full bandit.epsilon in sessions with this model"
 		if slices.Contains(r.Models.WithVerdict, x.Model) {
-			state, meaning = "seen", "the verdict covers this model"
+			state, meaning = "yes", ""
 		}
 		label, shrunken := "no effect yet", ""
 		if x.Effect != nil {
@@ -91,7 +91,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 	text := r.DescribeModels()
 	return g.Group{
 		g.If(text != "", h.P(h.Strong(untrustedText(text)))),
-		h.P(h.Class("quiet"), g.Text("Effect on the reward per model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. A shrunken effect is moved towards the lesson's effect. No verdict uses these effects. "),
+		h.P(h.Class("quiet"), g.Text("The effect on the reward per model appears from 50 rewarded picks on. The intervals are valid for a single evaluation, and are widened for the number of models. A shrunken effect is moved towards the lesson's effect. No verdict uses these effects. "),
 			h.A(h.Href(f.helpHref("EXPERIMENT#models")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("models"), h.Table(
 			h.Class("cards"),

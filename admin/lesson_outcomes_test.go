@@ -24,10 +24,10 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	}
 	got := page("/lessons/helpful")
 	for _, want := range []string{
-		`<strong class="good">proven: prevents its error</strong>`, "the error occurs less often with the lesson", "21% with, 62% without; 300/80 picks",
+		`<strong class="good">proven: prevents its error</strong>`, "the error occurs less often with the lesson", "21% with the lesson, 62% without; 300 injected picks, 80 withheld",
 		"−40.0 [−50.0, −30.0] points", `aria-label="recurrence: −40.0 [−50.0, −30.0] points"`, `<svg class="forest good"`,
 		`<strong class="bad">proven: dearer</strong>`, "+40.0 [+10.0, +70.0]%", `<svg class="forest bad"`,
-		"needs more picks (- with, - without; 20/4 picks; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
+		"needs more picks (- with the lesson, - without; 20 injected picks, 4 withheld; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the lesson page lacks %s", want)
@@ -43,8 +43,8 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, OffReason: "the lesson changes which sessions have a reward"}
 	got = page("/lessons/helpful")
 	for _, want := range []string{
-		"Facts before the assignment explain 12.0% of the variance and save 30 picks.", "rewards came after the close.",
-		"All sessions: 900 closed picks, 200 rewarded; off: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
+		"Facts known before the random assignment explain 12.0% of the variance and save 30 picks.", "rewards arrived after the session had closed.",
+		"All sessions: 900 closed picks, 200 rewarded; no estimate: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the lesson page lacks %s", want)

@@ -39,12 +39,12 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 	arms := s.survey.Rewards(slug)
 	if arms == nil {
-		return mutedText(g.Text("No stored session with a reward picked this lesson."), read)
+		return mutedText(g.Text("The lesson was picked in no stored session with a reward."), read)
 	}
 	return g.Group{
 		mutedText(
-			g.Text("Share of each arm's sessions, by "), termButton("reward"), g.Text(". From "+countText(s.survey.Sessions)+
-				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+", all the lesson's texts together."),
+			g.Text("The share of each arm's sessions, by "), termButton("reward"), g.Text(", from "+countText(s.survey.Sessions)+
+				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+". All texts of the lesson count together."),
 			read,
 		),
 		grid(
@@ -110,7 +110,7 @@ func (view *backtestView) summary(href string) g.Node {
 	switch b := view.result; {
 	case b != nil:
 		words := limitedList(b.Words, h.Span, func(w backtest.SessionCount) g.Node {
-			return g.Group{g.Text(", by "), code(w.Text), g.Text(" in " + countText(w.Sessions))}
+			return g.Group{g.Text("; the words "), code(w.Text), g.Text(" fired in " + countText(w.Sessions))}
 		})
 		return h.P(firedIn(b), words, g.Text("."))
 	case view.note != "":
@@ -130,13 +130,13 @@ func (view *backtestView) details(f frame) g.Node {
 	for _, w := range b.SilentTriggers {
 		fired = append(fired, backtest.SessionCount{Text: w})
 	}
-	near := mutedText(g.Text("There are no near misses: no other session contains a blocked trigger, " +
-		"or all words in a phrase, but not together."))
+	near := mutedText(g.Text("There are no near misses. In a near miss, a condition blocks a trigger, " +
+		"or the session contains all words of a phrase, but not together."))
 	if n := b.NearMisses.Sessions; n > 0 {
 		near = g.Group{
 			h.P(
 				g.Text("In "), h.Strong(g.Text(countText(n))),
-				g.Text(plural(n, " other", " others")+" the lesson nearly fired:"),
+				g.Text(plural(n, " other session", " other sessions")+" the lesson nearly fired:"),
 			),
 			wordsTable("Reasons against firing", "Reason", b.NearMisses.MissingConditions),
 			examples(f, b.NearMisses.Examples),
@@ -151,15 +151,15 @@ func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 		return nil
 	}
 	if l.Captured < lesson.LikeSessions {
-		return mutedText(g.Textf("Likeness is off: there are %d captured sessions, and likeness needs %d. ", l.Captured, lesson.LikeSessions),
+		return mutedText(g.Textf("Matching by similar words (likeness) is off: it needs %d captured sessions, and there are %d. ", lesson.LikeSessions, l.Captured),
 			code("precept import"), g.Text(" adds past transcripts."))
 	}
-	effect := "The lesson is injected in such sessions, as a separate arm."
+	effect := "The lesson is injected in such sessions, and measured separately."
 	if !l.Injected {
-		effect = "These are suggestions, and nothing is injected: write like: true into the lesson, and set match.like to on, to inject the lesson."
+		effect = "The lesson is not injected in such sessions. To inject it, write like: true into the lesson, and set match.like to on."
 	}
 	return g.Group{
-		h.P(g.Text("By likeness the lesson would have fired in "), h.Strong(g.Text(countText(l.Sessions))),
+		h.P(g.Text("By similar words (likeness), the lesson would have fired in "), h.Strong(g.Text(countText(l.Sessions))),
 			g.Text(plural(l.Sessions, " other session. ", " other sessions. ")+effect)),
 		g.If(len(l.Examples) > 0, grid(
 			ariaLabel("Sentences that resemble the lesson"), headingRow(wordColumns("Sentence"), wordColumns("Shared words"), numberColumns("Score"), numberColumns("Threshold"), wordColumns("Session")),

@@ -53,7 +53,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 	current := inject.LessonLines(block, trial.LessonSlug(slug))
 	return g.Group{
-		mutedText(g.Text("Older texts and other presentations: each is a separate arm.")),
+		mutedText(g.Text("Each older text and each other presentation is measured separately.")),
 		cards(
 			ariaLabel("Older texts"),
 			headingRow(wordColumns("Text", "State", "Verdict"), numberColumns("Effect, points", "95% interval", "Rewarded, sessions")),
@@ -74,12 +74,12 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 func (o oldText) html(f frame, current string) g.Node {
 	summary := h.Summary(g.Text("The text "), code(o.row.Arm))
 	if o.text == "" {
-		return h.Details(summary, mutedText(g.Text("No stored session contains this text: the sessions are deleted, have no reward, or share a run's random assignment.")))
+		return h.Details(summary, mutedText(g.Text("No stored session shows this text: the sessions were deleted, have no reward, or share a run's random assignment.")))
 	}
 	text, marks := prose(o.text), ""
 	if current != "" {
 		text = diffNode(o.text, current)
-		marks = " Lines marked − were removed, lines marked + were added since then."
+		marks = " Since then, lines marked − were removed, and lines marked + were added."
 	}
 	return h.Details(
 		summary,
@@ -94,7 +94,7 @@ func (o oldText) html(f frame, current string) g.Node {
 
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
-		return mutedText(g.Text("No action is logged."))
+		return mutedText(g.Text("The audit log has no entry about this lesson."))
 	}
 	return g.Group{
 		mutedText(g.Text("Audit log, newest first.")),

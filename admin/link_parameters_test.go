@@ -101,7 +101,7 @@ func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
 		{"/lessons?sort=name&tenant=acme&window=7d&provisional=true", "form Show", "/lessons?provisional=true&q=&sort=name&tenant=acme&window=7d"},
 		{"/lessons?sort=name&tenant=acme&window=7d&provisional=true", "helpful", "/lessons/helpful?list=%2Flessons%3Fsort%3Dname&provisional=true&tenant=acme&window=7d"},
 		{"/?tenant=acme&window=7d&provisional=true&price=3", "helpful", "/lessons/helpful?provisional=true&tenant=acme&window=7d"},
-		{"/?tenant=acme&window=7d", "All lessons, to sort and filter", "/lessons?tenant=acme&window=7d"},
+		{"/?tenant=acme&window=7d", "Sort and filter all lessons", "/lessons?tenant=acme&window=7d"},
 		{"/lessons/helpful?tenant=acme&window=7d", "Lessons", "/lessons?tenant=acme&window=7d"},
 		{"/lessons/helpful?tenant=acme&list=%2Flessons%3Fpage%3D2%26sort%3Dname", "Lessons", "/lessons?page=2&sort=name&tenant=acme"},
 		{"/lessons/helpful?list=%2Flessons%3Fsort%3Dname", "post /lessons/helpful/pause?list=%2Flessons%3Fsort%3Dname", "/lessons/helpful/pause?list=%2Flessons%3Fsort%3Dname"},
@@ -115,7 +115,7 @@ func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
 		{"/sessions/s-1?list=%2Fsamples%3Fquality%3Dpoor&tenant=acme", "Samples", "/samples?quality=poor&tenant=acme"},
 		{"/sessions/s-1?list=%2Fsessions%3Ftenant%3Dother%26agent%3Da&tenant=acme", "Sessions", "/sessions?agent=a&tenant=acme"},
 		{"/sessions/s-1?list=%2F%2Fevil.example%2Fsessions%3Fa%3Db", "Sessions", "/sessions"},
-		{"/lessons/helpful?tenant=acme&window=7d", "Count all closed sessions", "/lessons/helpful?tenant=acme"},
+		{"/lessons/helpful?tenant=acme&window=7d", "Show all closed sessions", "/lessons/helpful?tenant=acme"},
 		{"/lessons/helpful?tenant=acme&window=7d", "post /lessons/helpful/pause?tenant=acme&window=7d", "/lessons/helpful/pause?tenant=acme&window=7d"},
 		{"/queue?page=1&tenant=acme", "Try the lesson on captured sessions", "/queue?backtest=newer&page=1&tenant=acme#candidate-newer"},
 		{"/help?tenant=acme&q=lesson", "form Show", "/help?q=lesson&tenant=acme"},
@@ -167,8 +167,8 @@ func TestAgentFilterAcceptsEscapedCharacter(t *testing.T) {
 	for _, value := range []string{"co\u200bder", "co‹U+200B›der"} {
 		page := get(t, f, "/sessions?"+url.Values{"agent": {value}}.Encode(), http.StatusOK)
 		links := linkAddresses(t, page)
-		if strings.Count(page, `data-label="Begun"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
-			t.Errorf("filter %q: got %d sessions and export link %v, want 1 session and a link with the raw agent name", value, strings.Count(page, `data-label="Begun"`), links["csv"])
+		if strings.Count(page, `data-label="Started"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
+			t.Errorf("filter %q: got %d sessions and export link %v, want 1 session and a link with the raw agent name", value, strings.Count(page, `data-label="Started"`), links["csv"])
 		}
 	}
 }

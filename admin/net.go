@@ -105,7 +105,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	hint := ""
 	if !priced {
-		hint = ifElse(n.mean.reading, "The mean input price is being computed …", "Set admin.session_value and prices to see the net in money.")
+		hint = ifElse(n.mean.reading, "The mean input price is being computed …", "Set admin.session_value and prices to see the net result in money.")
 	}
 	return h.Section(
 		h.Class("net"), ariaLabelledBy("net"),

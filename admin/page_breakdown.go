@@ -110,7 +110,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 			g.Text("From "+sessions+" closed sessions with a reward since "+since),
 			g.If(!v.survey.Complete, g.Text(", the newest within the time limit")), g.Text("."),
 			g.If(v.sparseCells > 0, g.Textf(
-				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.sparseCells)),
+				" Cells that are not shown, because they have too little data (under 50 sessions, or under 10 in an arm): %d.", v.sparseCells)),
 		),
 		headingRow(
 			wordColumns(v.by.Name, "Lesson"), numberColumn(termButton("exploratory"), unit("points")),
@@ -152,9 +152,9 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 
 func (v *breakdownView) sparseDataNote() g.Node {
 	sessions, since := v.storedCounts()
-	text := "A cell needs 50 closed sessions with a reward, at least 10 injected and 10 withheld. " + sessions + " such sessions are stored since " + since
+	text := "A cell needs 50 closed sessions with a reward, at least 10 injected and 10 withheld. " + sessions + " closed sessions with a reward are stored since " + since
 	if v.sparseCells > 0 {
-		text += ", in " + countNoun(v.sparseCells, "cell") + " still too small"
+		text += "; " + countNoun(v.sparseCells, "cell") + plural(v.sparseCells, " has", " have") + " too few of them"
 	}
 	return emptyState(
 		"Too little data in each part",

@@ -88,7 +88,7 @@ func (v *compareView) html(f frame) g.Node {
 		title("Compare", h.Nav(h.Class("ways"), ariaLabel("Compare by"), by("agent", "Agents"), by("model", "Models"))),
 		v.form(f), v.filters(f),
 		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
-			"An interval has 95% confidence for one look.")),
+			"The 95% intervals are valid for a single evaluation.")),
 		scrollRegion(ariaLabel("Measures"), v.measures(f)),
 		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scrollRegion(ariaLabelledBy("compare-lessons"), v.lessons(f)))),
 		mutedText(g.Textf("From %s since ", countNoun(c.SessionsRead, "session")), timeNode(c.OldestStart), g.Text(".")),
@@ -103,7 +103,7 @@ func (v *compareView) filters(f frame) g.Node {
 	}
 	return g.Group{
 		filterChips(f, v.appliedFilters(f)),
-		f.unappliedNote("A comparison is between two "+c.By+"s, and does not search conversations.", ignored...),
+		f.unappliedNote("A comparison is between two "+c.By+"s, and cannot search conversations.", ignored...),
 	}
 }
 
@@ -126,7 +126,7 @@ func (v *compareView) form(f frame) g.Node {
 		h.Method("get"), h.Action("/compare"), h.Class("filters"), ariaLabel("Select what to compare"),
 		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.comparison.By),
 		hiddenQueryFields(f, append(v.appliedFilters(f), "words", "tool", "error", "session", v.comparison.By, "order", "view")...),
-		choiceField("First", "a", all, v.comparison.A.Value), choiceField("Second", "b", all, v.comparison.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
+		choiceField("First", "a", all, v.comparison.A.Value), choiceField("Second", "b", all, v.comparison.B.Value), choiceField("Started", "range", ranges, f.query.Get("range")),
 		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
 	)
 }

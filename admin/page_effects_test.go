@@ -40,9 +40,9 @@ func TestOverviewListsOpenTasks(t *testing.T) {
 		bad      bool     // the figure Store is marked as bad
 		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
-		"one harmful lesson":  {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!No open task"}},
-		"two harmful lessons": {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons harm<"}},
+		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"Nothing to do", "!Needs a person"}},
+		"one harmful lesson":  {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h does harm</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!Nothing to do: there is no fault"}},
+		"two harmful lessons": {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons do harm<"}},
 		"one invalid lesson":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two invalid lessons": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
 		"one waiting lesson":  {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
@@ -106,8 +106,8 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 		"unknown token usage of treated sessions": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
 		"treated sessions with zero input tokens": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"valid experiment":                        {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
-		"sample ratio mismatch":                   {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the set probabilities (e-value 1e+06)"}},
-		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
+		"sample ratio mismatch":                   {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the configured probabilities (e-value 1e+06)"}},
+		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often or from the same sources"}},
 		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{
@@ -116,7 +116,7 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 		"excluded sessions": {"/", admin.Prices{}, func(r *report.Report) {
 			r.Flow = report.Flow{Closed: 1204, InExperiment: 1180, Excluded: 24, ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 20}, {Reason: trial.ExcludedTwin, Sessions: 4}}}
 		}, []string{
-			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
+			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, identical histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
 		}},
 	} {
 		checkPage(t, name, mainText(t, tc.target, func(source *wordSource, o *admin.Options) {
@@ -140,7 +140,7 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 func TestPagesWithoutRowsShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, mainText(t, target, func(source *wordSource, _ *admin.Options) { source.fail = true }),
-			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!No open task: no fault", "!proven helps")
+			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!Nothing to do: there is no fault", "!proven helps")
 	}
 	checkPage(t, "no lessons", mainText(t, "/lessons", func(source *wordSource, _ *admin.Options) { source.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
@@ -162,7 +162,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"active lesson without data": {func(*pageData) {}, []string{
 			"<h1>Its title</h1>", "<code>word</code> · ", ": active", "!· in ", "No effect yet",
 			"opinion yet", `<summary class="button danger"`, ">Put on trial<", ">Pause …<", "!>Reject …<",
-			"The lesson has no words, tags or errors as triggers.", "No action is logged", "!Planned looks", "!The difference without randomisation",
+			"The lesson has no words, tags or errors as triggers.", "The audit log has no entry about this lesson", "!Planned trials", "!The difference without randomisation",
 			"!Older texts", "!Progress", "!Prompt cache", "!>Checks<", `?backtest=1#trigger">Try the lesson`, "!True effect",
 		}},
 		"category":    {func(w *pageData) { w.lesson.Category = "tests" }, []string{" · in tests"}},
@@ -181,18 +181,18 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"paused by a person": {func(w *pageData) {
 			w.lesson.State = lesson.Paused
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
-		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
+		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "There is no measurement yet: the lesson was picked in no session with a reward.", `class="main">Resume<`}},
 		"note":                             {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
-		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
-		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
+		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Check the dashboard's page Health", "(the random assignment is faulty)"}},
+		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "An effect needs 12,345 more picks with a reward"}},
 		"prompt cache":                     {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
-		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
+		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson; the lesson changes the share by −1.0 points</small>"}},
 		"input tokens":                     {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},
 		"judge scores":                     {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!opinion yet"}},
 		"difference without randomisation": {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
-		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
+		}, []string{"Planned trials", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"planned look on an outcome": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Evaluated: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
@@ -215,7 +215,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"removed lesson":                  {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
 		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blocklessLibrary{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
-		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "The sessions were read at <time"}},
+		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"picked in no stored session", "The sessions were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
 			"From 120 stored sessions since ", "The sessions were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
@@ -244,11 +244,11 @@ func TestLessonPageShowsBacktest(t *testing.T) {
 		Sessions: 40, Matched: 3, Words: []backtest.SessionCount{{Text: "flaky", Sessions: 3}}, SilentTriggers: []string{"never"}, Examples: []string{"s-9"},
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
 	checkPage(t, "backtest with near misses", pageWithBacktest(backtest.Result{NearMisses: backtest.NearMissCounts{Sessions: 1, MissingConditions: []backtest.SessionCount{{Text: "not its tool", Sessions: 1}}}}),
-		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
+		"<strong>1</strong> other session the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
 	checkPage(t, "backtest with matches by likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 200, Sessions: 2, Examples: []backtest.LikenessExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
-	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	}}}), "<strong>2</strong> other sessions", "The lesson is not injected in such sessions", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
+	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 199}}), "captured sessions, and there are 199", "!By similar words")
 	checkPage(t, "backtest with unreadable sessions", mainText(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
@@ -294,7 +294,7 @@ func TestQueueShowsCandidateDetails(t *testing.T) {
 		wantText []string
 	}{
 		"two candidates": {"/queue", unchanged, []string{
-			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>current</a>", "!Changes from", "!Possible duplicate",
+			"2 waiting for a decision", "All checks passed.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>current</a>", "!Changes from", "!Possible duplicate",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
 		"author and agent": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
@@ -334,7 +334,7 @@ func TestQueueShowsCandidateDetails(t *testing.T) {
 		"replacement for an unknown lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
 		"backtest": {"/queue?backtest=late", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			source.backtest = backtest.Result{Matched: 2, Sessions: 9, Words: []backtest.SessionCount{{Text: "w", Sessions: 2}}}
-		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
+		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions; the words <code>w</code> fired in 2."}},
 		"unreadable sessions": {"/queue?backtest=late", func(_ *wordSource, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
 		"second page": {"/queue?page=2", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 			var all []*lesson.Lesson
@@ -344,7 +344,7 @@ func TestQueueShowsCandidateDetails(t *testing.T) {
 			source.book = lesson.NewBook(all)
 		}, []string{"21 to 21 of 21", `id="candidate-c-20"`, "!id=\"candidate-c-19\"", `href="/queue?page=1" rel="prev"`, "!rel=\"next\""}},
 		"page after the last": {"/queue?page=9", unchanged, []string{"1 to 2 of 2"}},
-		"empty queue":         {"/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) { source.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
+		"empty queue":         {"/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) { source.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!waiting for a decision"}},
 	} {
 		checkPage(t, name, queuePage(t, tc.target, tc.change), tc.wantText...)
 	}

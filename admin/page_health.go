@@ -103,7 +103,7 @@ func helpAddress(section string) string {
 // linesTable returns a table labelled by the heading with this HTML id.
 func linesTable(heading string, lines []healthLine) g.Node {
 	return h.Table(h.Class("figures"), ariaLabelledBy(heading), h.TBody(g.Map(lines, func(l healthLine) g.Node {
-		return h.Tr(rowHead(toneClass(l.Indent), g.Text(l.Name)), h.Td(toneClass(l.Tone), untrustedText(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("Which APIs"))})))
+		return h.Tr(rowHead(toneClass(l.Indent), g.Text(l.Name)), h.Td(toneClass(l.Tone), untrustedText(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("More"))})))
 	})))
 }
 
@@ -184,18 +184,18 @@ func accountLines(a *Account) []healthLine {
 	}
 	return append(out,
 		healthLine{Name: "Stored, not yet in a sample", Value: countText(a.Unsampled)},
-		healthLine{Name: "Set aside after a panic", Value: countText(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
+		healthLine{Name: "Left unprocessed after a panic", Value: countText(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
 func sinceStartLines(n *SinceStart) []healthLine {
 	out := []healthLine{
 		{Name: "Exchanges stored", Value: countText(n.Exchanges)},
-		{Name: "Samples written, rewrites included", Value: countText(n.Samples)},
+		{Name: "Samples written, including rewrites", Value: countText(n.Samples)},
 		{Name: "Sessions closed (in a run, each session counts)", Value: countText(n.Closed)},
-		{Name: "with a reward of the session itself (the report counts a run once)", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
+		{Name: "with a reward for the session itself (the report counts a run once)", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
 		{Name: "Exchanges that opted out", Value: countText(n.OptedOut)},
 		{Name: "Texts redacted", Value: countText(n.Redactions)},
-		{Name: "Replies cut, aborted or failed", Value: countText(n.Incomplete)},
+		{Name: "Replies cut off, aborted or failed", Value: countText(n.Incomplete)},
 		{Name: "Failed writes to the store", Value: countText(n.WriteErrors), Tone: ifElse(n.WriteErrors > 0, "warn", "")},
 		{Name: "Sessions and runs in memory", Value: countText(n.InMemory)},
 	}

@@ -165,9 +165,9 @@ func windowNote(f frame) g.Node {
 	if window == "" && !provisional {
 		return nil
 	}
-	text := ifElse(provisional, "The effects count open sessions, too", "The effects count closed sessions only") +
+	text := ifElse(provisional, "The effects include open sessions", "The effects include only closed sessions") +
 		ifElse(window == "", ".", ", in the window "+escapeHidden(window)+".")
-	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
+	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Show all closed sessions")))
 }
 
 // openSessionsNote links to the report with open sessions if some match the lesson, or returns nil.

@@ -134,7 +134,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
 		"The text <code>helpful@old</code>", `href="/sessions/session-1"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
-		"The text <code>helpful@withheld</code>", "No stored session contains this text",
+		"The text <code>helpful@withheld</code>", "No stored session shows this text",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("lesson page lacks %q", want)
@@ -158,8 +158,8 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
-		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", "From 600 stored sessions",
-		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
+		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "wrong by −8.2", "0.9 to 1.0", ", from 600 stored sessions",
+		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and restores the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("lesson page lacks %q", want)

@@ -48,7 +48,7 @@ func verdicts(chosen string) []choice {
 		{"invalid", string(report.Invalid)},
 		{"waits", "waits for approval"},
 		{"paused", "paused"},
-		{"caution", "caution by counts"},
+		{"caution", "became a caution"},
 	}
 	if chosen == "open" {
 		list = append(list, choice{"open", "unproven, benched or likely"})

@@ -166,7 +166,7 @@ func TestLessonFiltersSelectVerdictAndState(t *testing.T) {
 		"state=trial%2C+ended":       {"tried", "trial, ended"},
 		"state=trial":                {"trying", "trial"},
 		"verdict=open&state=active":  {"benched likely unproven", "unproven, benched or likely"},
-		"verdict=caution&state=none": {"", "caution by counts"},
+		"verdict=caution&state=none": {"", "became a caution"},
 	} {
 		page := get("?sort=name&" + query)
 		if got := strings.Join(listedSlugs(page), " "); got != want.slugs {

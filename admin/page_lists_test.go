@@ -83,7 +83,7 @@ func TestHealthPageShowsStateAndProblems(t *testing.T) {
 		"lag over a minute":                {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
 		"lag of one minute":                {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
 		"no outbox":                        {func(h *admin.Health) { h.Outbox = admin.Outbox{} }, []string{"no outbox", `<span class="value">–</span>`}},
-		"exchange set aside after a panic": {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
+		"exchange set aside after a panic": {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Left unprocessed after a panic</th><td class="bad">1</td>`}},
 		"failed writes":                    {func(h *admin.Health) { h.SinceStart.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
 		"dropped exchanges":                {func(h *admin.Health) { h.SinceStart.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures from the program": {func(h *admin.Health) {

@@ -124,11 +124,11 @@ func (s *Server) pendingTasks(v *overviewView, f frame) (out []task) {
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.linkInReport("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, task{"The active lesson " + harmful + " harms", f.lessonHref(harmful), "bad", f.sessionsInWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " does harm", f.lessonHref(harmful), "bad", f.sessionsInWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
 	} else {
-		add(harm, "", "active lessons harm", f.linkInReport("/lessons", "verdict", "harms"), "bad")
+		add(harm, "", "active lessons do harm", f.linkInReport("/lessons", "verdict", "harms"), "bad")
 	}
-	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by counts", f.linkInReport("/lessons", "verdict", "caution"), "warn")
+	add(cautions, "Poor results turned a lesson into a caution", "lessons became cautions because of poor results", f.linkInReport("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waitingLessons()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
@@ -173,7 +173,7 @@ func (v *overviewView) html(f frame) g.Node {
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		mutedText(
 			g.If(v.pageReport.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.pageReport.report.RewardDefinition)+". ")),
-			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 reward."),
+			g.Text("An effect is measured by withholding the lesson at random; 5 points are a reward of 0.05."),
 		),
 	}
 }
@@ -188,7 +188,7 @@ func (v *overviewView) openSessionsPage(f frame) g.Node {
 		})),
 		h.P(
 			g.Text("Until the sessions close, "), h.A(h.Href(f.WithQuery("provisional", "true")), g.Text("include the open sessions here")),
-			g.Text(" or with "), code("precept report --provisional"), g.Text(". The box Live above refreshes the page."),
+			g.Text(" or with "), code("precept report --provisional"), g.Text(". With Live checked above, the page refreshes itself."),
 		),
 	)
 }
@@ -207,8 +207,8 @@ func (v *overviewView) welcomePage(f frame) g.Node {
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
 			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start an agent with "), code("precept run -- AGENT"), g.Text(". The sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
-			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
-			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.helpHref("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
+			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change takes effect within two seconds.")),
+			h.Li(g.Text("Have a test or a person rate the sessions: "), h.A(h.Href(f.helpHref("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("To see an example now, run "), code("precept demo"), g.Text(".")),
 	)
@@ -242,7 +242,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		)
 	}
 	return g.If(f.page.Problem == "", h.P(h.Class("rested"), g.Text(
-		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
+		"Nothing to do: there is no fault, no harmful lesson, and no lesson that waits for approval.")))
 }
 
 // effects returns the lessons table and the charts for all lessons together.
@@ -251,20 +251,20 @@ func (v *overviewView) effects(f frame) g.Node {
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with the 95% interval",
 		v.pageReport.report.Global.Bands, nil, v.pageReport.sinceStart(""))
 	if drawn == nil {
-		drawn = mutedText(g.Textf("The band starts with the effect's second value. An effect needs %d sessions with a reward, at least %d in control.", trial.MinPicks, trial.MinPerArm))
+		drawn = mutedText(g.Textf("The chart starts with the effect's second value. An effect needs %d sessions with a reward, at least %d of them treated and %d control.", trial.MinPicks, trial.MinPerArm, trial.MinPerArm))
 	}
 	return g.Group{
 		heading("effects", "Effect per lesson"),
 		scrollRegion(ariaLabelledBy("effects"), t.html(f, false)),
 		mutedText(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, countText(len(v.rows)))),
-			h.A(h.Href(f.linkInReport("/lessons")), g.Text("All lessons, to sort and filter")),
+			h.A(h.Href(f.linkInReport("/lessons")), g.Text("Sort and filter all lessons")),
 		),
 		g.Iff(len(v.matchedInOpen) > 0, func() g.Node {
-			return lessonLinks(f, countNoun(len(v.matchedInOpen), "active lesson")+" with a match in open sessions only", v.matchedInOpen)
+			return lessonLinks(f, countNoun(len(v.matchedInOpen), "active lesson")+" that matched only in open sessions", v.matchedInOpen)
 		}),
 		g.Iff(len(v.unmatched) > 0, func() g.Node {
-			return lessonLinks(f, countNoun(len(v.unmatched), "active lesson")+" without any match yet", v.unmatched)
+			return lessonLinks(f, countNoun(len(v.unmatched), "active lesson")+" without a match so far", v.unmatched)
 		}),
 		section("time", "Treated against control over time", drawn, meansOverTime(v.pageReport.report.Global.Days)),
 	}

@@ -77,7 +77,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", mutedText(g.Text(countText(v.pager.total)+" to decide. "), keyboardKeys("?"), g.Text(" shows the keys."))),
+		title("Queue", mutedText(g.Text(countText(v.pager.total)+" waiting for a decision. "), keyboardKeys("?"), g.Text(" shows the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),
@@ -88,7 +88,7 @@ func emptyQueue() g.Node {
 	return emptyState(
 		"The queue is empty",
 		h.P(
-			g.Text("Lessons written by agents, the API or "), code("precept distill"),
+			g.Text("Lessons that come from agents, the API or "), code("precept distill"),
 			g.Text(" wait here for approval ("), code("distill.gate: human"),
 			g.Text("). Files that a person puts into the lessons directory are active at once."),
 		),
@@ -111,7 +111,7 @@ func queueKeys() g.Node {
 			h.Class("facets"),
 			shortcut("next, previous lesson", "j", "k"),
 			shortcut("approve: this text becomes active", "a"),
-			shortcut("put on trial: active, withheld half the time", "t"),
+			shortcut("put on trial: active, but withheld in half of the picks", "t"),
 			shortcut("reject: no session gets the lesson; press twice", "r"),
 			shortcut("try the lesson on captured sessions", "b"),
 			shortcut("open the lesson page", "o"),
@@ -176,7 +176,7 @@ func (q *queueItem) text() g.Node {
 }
 
 func (q *queueItem) decisionFacts(f frame) g.Node {
-	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
+	checks := h.P(h.Class("good"), g.Text("All checks passed."))
 	if len(q.findings) > 0 {
 		checks = findingList(q.findings)
 	}
@@ -231,7 +231,7 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	}
 	total := g.Node(nil)
 	if n := l.Support(); n > len(list) {
-		total = h.P(g.Textf("%s sessions support the lesson. The list names %d.", countText(n), len(list)))
+		total = h.P(g.Textf("%s sessions support the lesson; the list names %d of them.", countText(n), len(list)))
 	}
 	return h.Div(total, h.Ul(h.Class("checks"), limitedList(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind

@@ -76,8 +76,8 @@ func (v *rulesView) html(f frame) g.Node {
 			if v.reading {
 				return emptyState("The captured sessions are being read", h.P(g.Text("The first time takes some seconds. The files then appear here.")))
 			}
-			return emptyState("No rules file was found", h.P(g.Text("precept searches the captured sessions ("+countNoun(v.sessions, "session")+
-				" read) for known agents' files. Learning must be enabled.")))
+			return emptyState("No rules file was found", h.P(g.Text("precept searched "+countNoun(v.sessions, "captured session")+
+				" for the rules files of known agents. Sessions are captured only with learning.enabled: true.")))
 		}),
 	}
 }
@@ -123,7 +123,7 @@ func (v *rulesView) state(name *rules.RegisteredSection, x *rules.SeenSection) g
 	case edited:
 		return g.Group{g.Text("not measured"), smallLine(g.Text("edited since the registration: register the section again"))}
 	case x.Forbids != "":
-		return g.Group{g.Text("not measured"), smallLine(untrustedText("forbids something (" + x.Forbids + "): needs --force"))}
+		return g.Group{g.Text("not measured"), smallLine(untrustedText("the section forbids something (" + x.Forbids + "): precept rules measure needs --force"))}
 	}
 	return g.Text("not measured")
 }

@@ -39,14 +39,14 @@ func (v *samplesView) html(f frame) g.Node {
 			textField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
 			textField("Agent", "agent", q.Agent, "9"),
 			textField("Session", "session", q.Session, "9"),
-			choiceField("Made", "range", append([]choice{{"", "any time"}}, timeRanges()...), f.query.Get("range")),
+			choiceField("Created", "range", append([]choice{{"", "any time"}}, timeRanges()...), f.query.Get("range")),
 			g.If(f.query.Get("range") == "", g.Group{
-				dateField("Made on or after", "since", f.query.Get("since"), "2026-01-31"),
-				dateField("Made before", "until", f.query.Get("until"), "2026-02-28"),
+				dateField("Created on or after", "since", f.query.Get("since"), "2026-01-31"),
+				dateField("Created before", "until", f.query.Get("until"), "2026-02-28"),
 			}),
 			textField("Tenant", "tenant", f.Tenant, "7"),
 		),
-		f.unappliedNote("Samples have only the form's filters.", unapplied...),
+		f.unappliedNote("Samples can be filtered only by the fields in the form.", unapplied...),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
 		f.olderPager(g.If(v.found.RowsRead > 0, h.Span(
 			g.Text(countText(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+countText(v.found.RowsRead)+" read")),
@@ -78,7 +78,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 			"None of the %s samples read matches. %s", countText(v.found.RowsRead), older)))
 	default:
 		return emptyState("No sample yet", h.P(g.Text(
-			"Samples are built when a session closes: reward.close_after after it began.")))
+			"precept builds a session's samples when the session closes (reward.close_after after the start).")))
 	}
 }
 

@@ -38,7 +38,7 @@ func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
 		title(cmp.Or(v.session.Task, sessionName(&v.session.SessionItem)), mutedText(
-			untrustedText(shortenName(v.session.SessionItem.Agent)+", "+shortenName(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeNode(v.session.SessionItem.Started),
+			untrustedText(shortenName(v.session.SessionItem.Agent)+", "+shortenName(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; started "), timeNode(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeNode(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
 			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.runHref(v.session.Run)), untrustedText(shortenName(v.session.Run)))}),
 		)),
@@ -79,7 +79,7 @@ func (v *sessionView) notices() g.Node {
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: chosen at random, at the start, to get no lesson."))),
 		g.If(v.session.SessionItem.Excluded, warning("This session is outside the experiment. "+
 			report.ExclusionCause(v.session.ExcludedFor))),
-		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; later requests went out unchanged.")),
+		g.If(v.session.SessionItem.Refused, warning("The upstream refused a request that precept had changed. precept forwards this session's later requests unchanged.")),
 		g.If(len(v.session.OptedOut) > 0, warning(countNoun(len(v.session.OptedOut), "turn")+" opted out and "+
 			plural(len(v.session.OptedOut), "is", "are")+" not stored.")),
 	}

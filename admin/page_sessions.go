@@ -49,7 +49,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.RowsRead == 0
 		if err != nil && !v.counting {
 			s.log(c).Error("the session filters cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
-			page.Problem = "The filters cannot be counted; the log has the reason."
+			page.Problem = "The filter counts are missing; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""
 	}
@@ -201,7 +201,7 @@ func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest
 	return scrollRegion(ariaLabel("Sessions"), h.Table(
 		h.Class("list cards"), h.Caption(caption),
 		headingRow(
-			wordColumns("Task", "Begun"), numberColumn(termButton("duration"), link("duration", longestFirst, shortestFirst), smallLine(termButton("turns"))),
+			wordColumns("Task", "Started"), numberColumn(termButton("duration"), link("duration", longestFirst, shortestFirst), smallLine(termButton("turns"))),
 			numberColumn(termButton("spending"), link("cost", costliestFirst, cheapestFirst)),
 			numberColumn(termButton("errors")), numberColumn(termButton("loops")), wordColumn(termButton("session-lessons")), numberColumn(termButton("session-reward")),
 		),
@@ -228,7 +228,7 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 				return h.Span(h.Class("hit"), untrustedText(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
 			}),
 		),
-		cell("Begun", h.Class("text when"), timeNode(x.Started)),
+		cell("Started", h.Class("text when"), timeNode(x.Started)),
 		cell("Duration", g.Text(durationText(x.Seconds)), smallLine(g.Text(countNoun(x.Turns, "turn")))),
 		cell("Cost", sessionCost(x, &prices)),
 		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(knownCount(x.Errors))),

@@ -110,7 +110,7 @@ func (v *trafficView) html(f frame) g.Node {
 			v.filterView.sidebar(f, nil),
 			h.Div(
 				filterChips(f, filters),
-				f.unappliedNote("Traffic figures do not search conversations.", listOnlyKeys()...),
+				f.unappliedNote("The traffic figures cannot search conversations.", listOnlyKeys()...),
 				v.content(f, f.hasQuery(filters...)),
 			),
 		),
@@ -128,8 +128,8 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	}
 	return g.Group{
 		h.P(
-			g.Text("A session is one agent conversation. Turns, failures, tokens and cost count at the session start. "+
-				"Each bar is "+v.barLength()+", in the zone "+v.zoneName()+", and links to the sessions."),
+			g.Text("A session is one agent conversation. Its turns, failures, tokens and cost count at the session's start. "+
+				"Each bar covers "+v.barLength()+", in the zone "+v.zoneName()+", and links to the sessions."),
 			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countNoun(t.SessionsRead, "session")), timeNode(t.Since), g.Text("; older sessions in the time range are not.")}),
 		),
 		v.chart(f, "sessions", "Sessions and turns", v.sessionStrips()),

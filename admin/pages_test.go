@@ -51,7 +51,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		t.Error("the table has a row for a rejected lesson without sessions")
 	}
 	for _, want := range []string{
-		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
+		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful does harm</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
 		"+18 sessions", "+9 to +27, with 95% confidence", `+18 of <a href="/sessions?arm=treated&min_reward=0&range=7d">180 treated sessions</a> (a run counts once)`, "cost 6.00 without a cache", "1.92</a>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
@@ -75,10 +75,10 @@ func TestChartWithoutDailyEffectsShowsHistory(t *testing.T) {
 		f.now = f.now.Add(time.Minute)
 		f.do(t, "GET", "/", bearer(token))
 	}
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the server started") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
 		t.Error("the overview has no chart with the values since the start")
 	}
-	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the server started") {
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
 		t.Error("the lesson page has no chart with the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
@@ -132,7 +132,7 @@ func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
 	}
 	page := get("/queue?backtest=newer")
 	for _, want := range []string{
-		`Changes from <code>helpful</code>`, `<span class="added">+ # Run a flaky test alone, ten times`, `<span class="cut">− # Run a flaky test alone`, "Read the log first", "2 to decide",
+		`Changes from <code>helpful</code>`, `<span class="added">+ # Run a flaky test alone, ten times`, `<span class="cut">− # Run a flaky test alone`, "Read the log first", "2 waiting for a decision",
 		"<strong>41</strong> of the <strong>812</strong>", `action="/lessons/waiting/reject"`, "<code>s-1</code>",
 	} {
 		if !strings.Contains(page, want) {

@@ -200,8 +200,8 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	if text := differenceNote(row(0.11)); !strings.Contains(text, "here the error is small") {
 		t.Errorf(`difference inside the interval: got %q, want a text with "here the error is small"`, text)
 	}
-	if text := differenceNote(row(-0.2)); !strings.Contains(text, "wrong by −30.0: the difference is misleading") {
-		t.Errorf(`difference outside the interval: got %q, want a text with "wrong by −30.0: the difference is misleading"`, text)
+	if text := differenceNote(row(-0.2)); !strings.Contains(text, "wrong by −30.0 points: the difference is misleading") {
+		t.Errorf(`difference outside the interval: got %q, want a text with "wrong by −30.0 points: the difference is misleading"`, text)
 	}
 }
 

@@ -158,7 +158,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 func (m *meanPrice) note(p *Prices) g.Node {
 	var text []string
 	if p.Models != nil && p.Models.BuiltInDate != "" && m.known {
-		text = append(text, "Built-in list prices from "+p.Models.BuiltInDate+"; set the key prices to your prices.")
+		text = append(text, "The cost uses built-in list prices from "+p.Models.BuiltInDate+"; set the key prices to your own prices.")
 	}
 	if m.sessions > 0 {
 		text = append(text, "Input price: the mean over "+countNoun(m.sessions, "session")+".")
@@ -170,8 +170,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 			names = append(names, cmp.Or(escapeHidden(shortenName(name)), "(none)"))
 		}
 		more := ifElse(len(m.models) > maxModels, fmt.Sprintf(" and %d more", len(m.models)-maxModels), "")
-		text = append(text, fmt.Sprintf("%s without a model price (%s%s)%s. Add the model to the key prices.",
-			countNoun(m.unknown, "session"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
+		text = append(text, fmt.Sprintf("%s %s a model without a price (%s%s)%s. Add the model to the key prices.",
+			countNoun(m.unknown, "session"), plural(m.unknown, "uses", "use"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
 	}
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }

@@ -50,7 +50,7 @@ func TestCostsUseTheModelPrice(t *testing.T) {
 	f.reports.report.Lessons[2].Tokens, f.reports.report.Lessons[2].TokensTotal = 100, 1_000_000
 	for path, want := range map[string][]string{
 		"/sessions":         {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
-		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a model price (own), counted at the mean price"},
+		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session uses a model without a price (own), counted at the mean price"},
 		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model": {"Cost a session, USD", "10.5000"},
 		"/compare": { // only one of the two sessions has a price, and only one a reward
@@ -81,7 +81,7 @@ func TestOverviewShowsBuiltInPriceDate(t *testing.T) {
 		o.Program.Prices = func() Prices { return Prices{Models: price.BuiltIn(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices from "+price.BuiltIn().BuiltInDate+"; set the key prices") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The cost uses built-in list prices from "+price.BuiltIn().BuiltInDate+"; set the key prices") {
 		t.Error("the overview lacks the date of the built-in prices, or the advice to set the key \"prices\"")
 	}
 }

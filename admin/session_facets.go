@@ -66,7 +66,7 @@ func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 func (v *sessionsView) ranges(f frame) g.Node {
 	selected := f.query.Get("range")
 	return h.Section(
-		ariaLabelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Begun")),
+		ariaLabelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Started")),
 		h.Ul(h.Class("ranges"), g.Map(append([]choice{{"", "All"}}, timeRanges()...), func(r choice) g.Node {
 			return h.Li(h.A(
 				h.Href(f.WithQuery("range", r.Key, "since", "", "until", "")), g.If(selected == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),

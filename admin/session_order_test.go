@@ -149,16 +149,16 @@ func TestNavigationKeepsSessionFilters(t *testing.T) {
 		{"/sessions" + filters, []string{`href="/traffic` + filters + `"`, `href="/compare` + filters + `"`, `href="/samples` + filters + `"`, `href="/lessons?tenant=acme"`, `href="/sessions?tenant=acme"`}},
 		{"/traffic" + filters, []string{
 			`href="/sessions` + filters + `"`, `href="/compare` + filters + `"`, `aria-label="Remove the filter tag x"`,
-			"Session filters that do not apply here: words make. Traffic figures do not search conversations.",
+			"Session filters that do not apply here: words make. The traffic figures cannot search conversations.",
 		}},
 		{"/compare" + filters + "&by=agent", []string{
 			`href="/sessions` + filters + `"`, `href="/samples` + filters + `"`,
-			"Session filters that do not apply here: words make. A comparison is between two agents, and does not search conversations.",
+			"Session filters that do not apply here: words make. A comparison is between two agents, and cannot search conversations.",
 		}},
 		{"/compare?by=agent&agent=a&a=b&b=c", []string{"do not apply here: agent a. A comparison is between two agents"}},
 		{"/samples" + filters + "&family=dialog_response", []string{
 			`href="/sessions` + filters + `"`, `href="/compare` + filters + `"`,
-			"Session filters that do not apply here: verdict poor, tag x, words make. Samples have only the form's filters.",
+			"Session filters that do not apply here: verdict poor, tag x, words make. Samples can be filtered only by the fields in the form.",
 			`name="verdict" value="poor"`, `<option value="7d" selected>`, `href="/samples?order=oldest&tenant=acme">Clear`, `range=7d`,
 		}},
 		{"/samples?lesson=l&arm=withheld", []string{"do not apply here: lesson l, arm withheld.", `id="lesson" name="lesson" value=""`}},

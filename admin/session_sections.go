@@ -15,14 +15,14 @@ import (
 func rewardSection(t *store.Transcript) g.Node {
 	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
-		origin = "from the " + tierText(r.Tier)
+		origin = "from " + tierText(r.Tier)
 		if r.Shared {
 			origin = ifElse(t.Run != "", "the run's", "the parent session's") + ", " + origin
 		}
 		if r.Counted != nil {
 			origin += "; counted"
 		} else if !t.Closed {
-			origin += "; counted when the session closes"
+			origin += "; counts when the session closes"
 		}
 	}
 	return section(
@@ -91,8 +91,8 @@ func fateReason(x *store.Fate) string {
 	}
 	if trial.Arm(x.Slug).IsRule() {
 		place := ifElse(x.Shared, "the run's sessions share the random assignment", fmt.Sprintf("turn %d", x.Turn))
-		kept := fmt.Sprintf("a rules file section; %s; the section stays with probability %.2f", place, x.Propensity)
-		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests in the run keep ", "the request kept ")+kept, "cut at random: "+kept)
+		kept := fmt.Sprintf("a rules file section; %s; the probability of keeping the section was %.2f", place, x.Propensity)
+		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests in the run keep ", "the request kept ")+kept, "removed at random: "+kept)
 	}
 	switch x.State {
 	case store.FateInjected:
@@ -106,7 +106,7 @@ func fateReason(x *store.Fate) string {
 	}
 	switch trial.PassReason(x.Why) {
 	case trial.PassedSlots:
-		return matched + "; better lessons took the slots (inject.k)"
+		return matched + "; better lessons took all places (inject.k)"
 	case trial.PassedRoom:
 		return matched + "; no room for the text (inject.budget_bytes)"
 	case trial.PassedRank:
@@ -123,7 +123,7 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 		g.If(len(x.Tags) > 0, row("Tags", g.Map(x.Tags, func(tag string) g.Node {
 			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), untrustedText(tag)), space()}
 		}))),
-		row("Alike", g.Group{sameValueLink(f, "agent", x.Agent), space(), sameValueLink(f, "model", x.Model)}),
+		row("Similar sessions", g.Group{sameValueLink(f, "agent", x.Agent), space(), sameValueLink(f, "model", x.Model)}),
 		row("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("this session's samples"))),
 		row("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
 		row("Follow", code("precept watch "+x.ID)), row("Export", code("precept export --session "+x.ID)),

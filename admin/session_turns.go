@@ -46,7 +46,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 		marks = append(marks, "loop")
 	}
 	if t.Truncated {
-		marks = append(marks, "copy cut at limits.capture_bytes")
+		marks = append(marks, "copy cut off at limits.capture_bytes")
 	}
 	if redacted := sum(t.Redacted); redacted > 0 {
 		marks = append(marks, countText(redacted)+" redacted")

@@ -58,7 +58,7 @@ func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom
 func (t *effectTable) html(f frame, sortable bool) g.Node {
 	caption := "Effect on a session's reward, compared with sessions in which the lesson was withheld at random."
 	if t.report.Provisional {
-		caption += " Open sessions included: provisional."
+		caption += " The figures are provisional, because they include open sessions."
 	}
 	return h.Table(
 		h.Class("effects cards"),
@@ -108,7 +108,7 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 		rowHead(h.Class("name"), name),
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), smallLine(g.Text(a.NextAction)),
 			g.Iff(l.ZeroNote() != "", func() g.Node { return smallLine(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
-			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("caution by counts")))),
+			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("became a caution")))),
 			provenOutcomes(l),
 			g.If(l.Guardrail != "", smallLine(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
 		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), smallLine(g.Text(note))),
@@ -189,10 +189,10 @@ func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")
 func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
-			"The random assignment deviates from the set probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
+			"The random assignment deviates from the configured probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
-		out = append(out, "Sessions with and without lessons do not get feedback equally often: "+
+		out = append(out, "Sessions with and without lessons do not get feedback equally often or from the same sources: "+
 			"the feedback may cause the effects below.")
 	}
 	return out

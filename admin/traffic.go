@@ -46,7 +46,7 @@ type TrafficSum struct {
 	Failed   int                `json:"failed"`         // sessions with a failed upstream reply
 	Statuses []store.FacetValue `json:"statuses"`       // sessions by failed reply status; a session can have several
 	Errors   int                `json:"errors"`         // failed tool results
-	Input    int64              `json:"input_tokens"`   // with cached tokens
+	Input    int64              `json:"input_tokens"`   // including cached tokens
 	Cached   int64              `json:"cached_tokens"`  // input tokens from the provider's prompt cache
 	Output   int64              `json:"output_tokens"`  // output tokens
 	Unknown  int                `json:"unknown"`        // sessions from an older release; without errors and output tokens

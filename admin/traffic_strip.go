@@ -95,7 +95,7 @@ func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
 	return g.Group{
-		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s with a model without a price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
+		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s without a model price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
 		mean.note(&v.prices),
 	}
 }
@@ -111,7 +111,7 @@ func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g
 				h.P(h.Class("axis quiet"), h.Span(g.Text(v.label(t.Buckets[0].Since))), h.Span(g.Text(v.label(t.Buckets[len(t.Buckets)-1].Since)))),
 				collapsible(name+", as a table", grid(
 					ariaLabel(name+" over time"),
-					headingRow(wordColumns("Begun, "+v.zoneName()), g.Map(strips, func(s strip) g.Node { return numberColumn(g.Text(s.name)) })),
+					headingRow(wordColumns("Started, "+v.zoneName()), g.Map(strips, func(s strip) g.Node { return numberColumn(g.Text(s.name)) })),
 					g.Map(t.Buckets, func(b TrafficBucket) g.Node {
 						return g.If(b.Sum.Sessions > 0, h.Tr(
 							rowHead(h.A(h.Href(v.bucketSessions(f, &b)), g.Text(v.label(b.Since)))),

@@ -252,8 +252,8 @@ func TestTrafficPageStatesRangeAndMissingData(t *testing.T) {
 	}{
 		{"/traffic", some, []string{"Only the newest 1 session are counted, since ", "?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until=", "status 529"}},
 		{"/traffic?range=7d", some, []string{"?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until="}},
-		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "No session has a failed tool result.", "Begun, UTC", "Each bar is a day"}},
-		{"/traffic?zone=%2B02:00&range=24h&words=x", all, []string{"Begun, UTC+02:00", "2026-11-20 16:00", "Session filters that do not apply here: words x. "}},
+		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "No session has a failed tool result.", "Started, UTC", "Each bar covers a day"}},
+		{"/traffic?zone=%2B02:00&range=24h&words=x", all, []string{"Started, UTC+02:00", "2026-11-20 16:00", "Session filters that do not apply here: words x. "}},
 		{"/traffic?agent=a", all, []string{"!each tenant"}},
 		{"/traffic", store.Recent{Complete: true}, []string{"No session yet", "OPENAI_BASE_URL=http://127.0.0.1:9080/v1", "!<svg class=\"traffic"}},
 		{"/traffic?range=7d", store.Recent{Complete: true}, []string{"No session is in this time range."}},

@@ -22,15 +22,15 @@ func advise(l *report.Row) advice {
 	case "candidate", "quarantined":
 		return advice{Words: "waits for approval", NextAction: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
 	case "edited":
-		a.NextAction = "None: no session gets this text any more; the numbers stay."
+		a.NextAction = "Nothing to do: no session gets this text any more. The numbers stay."
 	case "shown otherwise":
 		if a.Group != "harms" {
-			a.NextAction = "None: the lesson has another presentation now, in a separate row; these numbers stay."
+			a.NextAction = "Nothing to do: the lesson now has another presentation, with a separate row. These numbers stay."
 		}
 	case "paused":
-		return advice{Words: "paused", NextAction: "None: no new session gets the lesson. Resume the lesson to continue measuring it.", Group: a.Group}
+		return advice{Words: "paused", NextAction: "Resume the lesson to continue measuring it: no new session gets a paused lesson.", Group: a.Group}
 	case "removed", "archived", "rejected", "expired", "superseded":
-		a.NextAction = "None: the lesson is not active; the numbers stay."
+		a.NextAction = "Nothing to do: the lesson is not active. The numbers stay."
 	}
 	if l.RetireReason != "" {
 		a.NextAction = "Consider retiring the lesson: " + l.RetireReason + "."
@@ -71,13 +71,13 @@ func verdictAdvice(l *report.Row) advice {
 	return a
 }
 
-// missingPicks says how many picks (sessions that the lesson is chosen for) the verdict still needs, and the expected
-// time, or returns "".
+// missingPicks says how many rewarded picks (sessions that the lesson is chosen for) the first effect or the verdict
+// still needs, and the expected time, or returns "".
 func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
 	}
-	text := "The verdict needs " + countText(l.NeedsPicks) + " more picks"
+	text := ifElse(l.Effect == nil, "An effect", "A verdict") + " needs " + countText(l.NeedsPicks) + " more picks with a reward"
 	switch {
 	case l.Weeks != nil && *l.Weeks < 1:
 		return text + ", within a week at this rate."

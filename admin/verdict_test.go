@@ -10,7 +10,7 @@ import (
 
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
-	const needs = " The verdict needs 120 more picks, within a week at this rate."
+	const needs = " A verdict needs 120 more picks with a reward, within a week at this rate."
 	for verdict, tc := range map[report.Verdict]struct{ moreAdvice, tone, group string }{
 		report.ProvenHelps: {"", "good", "helps"},
 		report.TrialHelps:  {"", "good", "helps"},
@@ -25,14 +25,14 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		report.Invalid:     {"", "bad", "invalid"},
 		report.Unproven:    {needs, "", "open"},
 	} {
-		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
+		row := report.Row{State: "active", Verdict: verdict, Effect: new(0.01), NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
 		if got.NextAction != verdict.Advice()+tc.moreAdvice || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
 			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
 		}
 	}
 	for row, want := range map[*report.Row]string{
-		{OpenMatched: 12, NeedsPicks: 50}: report.Unproven.Advice() + " The verdict needs 50 more picks; 12 open sessions matched and will count after closing.",
+		{OpenMatched: 12, NeedsPicks: 50}: report.Unproven.Advice() + " An effect needs 50 more picks with a reward; 12 open sessions matched and will count after closing.",
 		{NeedsPicks: 50}:                  "No session in this report has matched the text: test the triggers (precept lessons backtest).",
 	} {
 		row.State, row.Verdict = "active", report.Unproven
@@ -49,14 +49,14 @@ func TestAdviceDependsOnStateFirst(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
-		"edited":          "None: no session gets this text any more; the numbers stay.",
-		"shown otherwise": "None: the lesson has another presentation now, in a separate row; these numbers stay.",
-		"removed":         "None: the lesson is not active; the numbers stay.",
-		"paused":          "None: no new session gets the lesson. Resume the lesson to continue measuring it.",
-		"archived":        "None: the lesson is not active; the numbers stay.",
-		"rejected":        "None: the lesson is not active; the numbers stay.",
-		"expired":         "None: the lesson is not active; the numbers stay.",
-		"superseded":      "None: the lesson is not active; the numbers stay.",
+		"edited":          "Nothing to do: no session gets this text any more. The numbers stay.",
+		"shown otherwise": "Nothing to do: the lesson now has another presentation, with a separate row. These numbers stay.",
+		"removed":         "Nothing to do: the lesson is not active. The numbers stay.",
+		"paused":          "Resume the lesson to continue measuring it: no new session gets a paused lesson.",
+		"archived":        "Nothing to do: the lesson is not active. The numbers stay.",
+		"rejected":        "Nothing to do: the lesson is not active. The numbers stay.",
+		"expired":         "Nothing to do: the lesson is not active. The numbers stay.",
+		"superseded":      "Nothing to do: the lesson is not active. The numbers stay.",
 		"active":          "Keep the lesson.",
 		"trial":           "Keep the lesson.",
 		"caution":         "Keep the lesson.",
@@ -70,12 +70,12 @@ func TestAdviceDependsOnStateFirst(t *testing.T) {
 		t.Errorf("running trial: got next step %q, want \"Wait: the trial is running.\"", got)
 	}
 	running.NeedsPicks, running.Weeks = 120, new(200.)
-	if got := advise(&running).NextAction; got != "Wait: the trial is running. The verdict needs 120 more picks, years at this rate." {
+	if got := advise(&running).NextAction; got != "Wait: the trial is running. An effect needs 120 more picks with a reward, years at this rate." {
 		t.Errorf("running trial that takes years: got next step %q, want no advice to start a trial", got)
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
 		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).NextAction
-		if want := "The lesson has another presentation now, in a separate row. " + harm.Advice(); got != want {
+		if want := "The lesson now has another presentation, with a separate row. " + harm.Advice(); got != want {
 			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
 		}
 	}

@@ -104,7 +104,7 @@ func TestOverviewAndReportEscapeHostileText(t *testing.T) {
 func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons[2].Lo = new(-0.015) // the lesson helpful, proven by an earlier evaluation
-	for path, want := range map[string]string{"/": "The interval contains 0: an earlier look proved the effect", "/lessons": "The interval contains 0: an earlier look proved"} {
+	for path, want := range map[string]string{"/": "The interval contains 0: the proof comes from a more sensitive test", "/lessons": "The interval contains 0: the proof comes from a more sensitive test"} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
 			t.Errorf("%s: got %d times %q, want once", path, strings.Count(page, want), want)
 		}
@@ -120,8 +120,8 @@ func TestCautionIsShownWithBothArms(t *testing.T) {
 		Slug: "helpful", Arm: "helpful@1", State: "shown otherwise", NInjected: 310, NWithheld: 90, MeanInjected: new(0.412), MeanWithheld: new(0.55),
 	}
 	for path, want := range map[string]string{
-		"/":                        "The counts turned a lesson into a caution",
-		"/lessons?verdict=caution": "caution by counts",
+		"/":                        "Poor results turned a lesson into a caution",
+		"/lessons?verdict=caution": "became a caution",
 		"/lessons/helpful":         "as advice, 310 sessions with the lesson had a mean reward of 0.412, and 90 sessions without had 0.550.",
 	} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {

@@ -13,7 +13,7 @@ type Setting struct {
 	Path         string `json:"key"`
 	Value        string `json:"value"`   // as YAML; a secret is hidden
 	Default      string `json:"default"` // default as YAML; a secret is hidden
-	Changed      bool   `json:"changed"` // Value differs from Default
+	Changed      bool   `json:"changed"` // value differs from default
 	NeedsRestart bool   `json:"restart"` // a change takes effect after a restart
 	Usage        string `json:"usage"`
 }

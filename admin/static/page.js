@@ -16,7 +16,7 @@ function localise(root) {
   const line = root.querySelector("#zone");
   if (!line) return;
   line.textContent = `Times are in your time zone, ${new Intl.DateTimeFormat().resolvedOptions().timeZone} (UTC${offset()}).`;
-  line.title = "A time has UTC as its tooltip.";
+  line.title = "The tooltip of a time shows UTC.";
 }
 
 // Returns the browser's offset from UTC, such as +02:00.
@@ -100,7 +100,7 @@ async function refresh() {
   try {
     reply = await fetch(location.href, { headers: { Accept: "text/html", "Precept-Refresh": "1" }, credentials: "same-origin" });
   } catch {
-    return showStale("precept does not answer. The page shows older data and keeps asking.");
+    return showStale("precept does not answer. The page shows older data, and tries again.");
   }
   if (reply.status === 401) return showStale("Your login has expired. The page shows older data: load the page again.");
   if (!reply.ok) return showStale("precept cannot build this page. The page shows older data.");

@@ -61,9 +61,9 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
-	Stage      string          `json:"stage,omitempty"` // in a webhook: StageCheck or StageEnd
+	Stage      string          `json:"stage,omitempty"` // in a webhook: check, or end (a merge, close or revert)
 	CopiedFrom string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
-	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
+	Hash       string          `json:"hash,omitempty"`  // content hash; breaks ties between the same ids and times
 }
 
 // ContentHash returns a hash, 32 hex digits, over all fields except Hash.

@@ -46,13 +46,13 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
-		return nil, nil, true, fmt.Errorf("the array is not JSON: %w", err)
+		return nil, nil, true, fmt.Errorf("the array is not valid JSON: %w", err)
 	}
 	if len(raws) == 0 {
 		return nil, nil, true, errors.New("the array is empty: send at least one feedback object")
 	}
 	if len(raws) > MaxBulk {
-		return nil, nil, true, fmt.Errorf("%d entries in one post; send at most %d at a time", len(raws), MaxBulk)
+		return nil, nil, true, fmt.Errorf("the array has %d entries; send at most %d in one request", len(raws), MaxBulk)
 	}
 	posts, errs := make([]Post, len(raws)), make([]error, len(raws))
 	for i, raw := range raws {
@@ -122,11 +122,11 @@ func (p *Post) checkTarget() error {
 	}
 	switch len(named) {
 	case 0:
-		return errors.New("the feedback's subject is missing; name exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
+		return errors.New("the feedback names no session; send exactly one of session_id, run_id, request_id, response_id, sample_id, commit, branch, pull_request")
 	case 1:
 		return nil
 	}
-	return fmt.Errorf("%s are given; give exactly one", strings.Join(named, " and "))
+	return fmt.Errorf("%s cannot be combined; send exactly one of them", strings.Join(named, " and "))
 }
 
 // setScore sets type and score. Every type except "score" implies a score, as does a quality label without a type. A
@@ -193,7 +193,7 @@ func (r *fieldReader) text(key string, limit int) string {
 		return ""
 	}
 	if len(s) > limit {
-		r.fail("%s is %d bytes long; at most %d are taken", key, len(s), limit)
+		r.fail("%s is %d bytes long; the limit is %d bytes", key, len(s), limit)
 		return ""
 	}
 	if s == "" && key != "comment" && key != "rater" {
@@ -213,7 +213,7 @@ func (r *fieldReader) oneOf(key string, allowed ...string) string {
 func (r *fieldReader) json(key string) json.RawMessage {
 	raw := r.raw(key)
 	if len(raw) > MaxJSON {
-		r.fail("%s is %d bytes long; at most %d are taken", key, len(raw), MaxJSON)
+		r.fail("%s is %d bytes long; the limit is %d bytes", key, len(raw), MaxJSON)
 	}
 	var b bytes.Buffer
 	_ = json.Compact(&b, raw) // raw is part of parsed JSON, or empty
@@ -231,7 +231,7 @@ func (r *fieldReader) score() (float64, bool) {
 		return 0, false
 	}
 	if f < 0 || f > 1 {
-		r.fail("score is %v; it must lie between 0 and 1", f)
+		r.fail("score is %v; it must be between 0 and 1", f)
 	}
 	return f, true
 }

@@ -11,7 +11,7 @@ type Advice struct {
 // Advices returns the advice for each verdict, ordered as the verdicts are tested.
 func Advices() []Advice {
 	return []Advice{
-		{Invalid, "Do not use the effect. Look at Health for sessions that are dropped or counted twice."},
+		{Invalid, "Do not use the effect. Check the dashboard's page Health for sessions that were dropped or counted twice."},
 		{ProvenHelps, "Keep the lesson."},
 		{ProvenHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
 		{TrialHelps, "Approve the lesson, to withhold it less often."},
@@ -19,8 +19,8 @@ func Advices() []Advice {
 		{Helps, "Keep the lesson; one in ten such verdicts may be wrong."},
 		{Harms, "Pause the lesson and read the text; one in ten such verdicts may be wrong."},
 		{NoEffect, "Retire the lesson to save the tokens, or narrow the trigger."},
-		{LikelyHelps, "Wait: the chooser's model predicts help, and the experiment does not prove it yet."},
-		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, and the experiment does not prove it yet."},
+		{LikelyHelps, "Wait: the chooser's model predicts help, but the experiment has not proved it yet."},
+		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, but the experiment has not proved it yet."},
 		{Benched, "Read the lesson, then rewrite or retire it: the chooser expects harm and rarely picks the lesson."},
 		{Unproven, "Wait, or put the lesson on trial."},
 	}
@@ -41,7 +41,7 @@ func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
 	case r.isHarmfulOldPresentation():
-		return "The lesson has another presentation now, in a separate row. " + next
+		return "The lesson now has another presentation, with a separate row. " + next
 	case r.Trial == trialRunning && r.Verdict == Unproven:
 		return waitForTrial
 	case r.Trial == trialRunning:
@@ -64,11 +64,11 @@ func (r *Row) ZeroNote() string {
 	}
 	switch r.Verdict {
 	case ProvenHelps, ProvenHarms:
-		return "an earlier look proved the effect, and the verdict stays; the interval is wider now because the lesson is withheld less"
+		return "the proof comes from a more sensitive test than the interval, and stays valid"
 	case Helps, Harms:
-		return "the interval excluded 0 earlier, and the verdict stays; the interval is wider now because the lesson is withheld less"
+		return "the interval excluded 0 earlier, and earlier evidence still counts"
 	case TrialHelps, TrialHarms:
-		return "the planned look excludes 0, and the interval here is wider because it is valid at every look"
+		return "the trial's own interval excludes 0; the interval here is wider because it is valid at any time"
 	default:
 		return ""
 	}

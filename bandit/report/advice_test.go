@@ -33,7 +33,7 @@ func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 		{report.Row{State: "trial", Verdict: report.TrialHelps, Trial: "ended"}, "Approve the lesson, to withhold it less often."},
 		{
 			report.Row{State: "shown otherwise", Verdict: report.TrialHarms},
-			"The lesson has another presentation now, in a separate row. Retire or rewrite the lesson: a new text starts a new measurement.",
+			"The lesson now has another presentation, with a separate row. Retire or rewrite the lesson: a new text starts a new measurement.",
 		},
 	} {
 		if got := tc.row.NextAction(); got != tc.want {

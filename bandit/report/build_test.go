@@ -138,7 +138,7 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.58, withheldRate: 0.53})
-	if r := lessonRow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	if r := lessonRow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "the proof comes from a more sensitive test") {
 		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
@@ -483,7 +483,7 @@ func TestRetireReason(t *testing.T) {
 		"expired":             {bandit.New(), func(in *report.Input) { in.Lessons[0].Expired = true }, "expired"},
 		"superseded":          {bandit.New(), func(in *report.Input) { in.Lessons[0].Superseded = true }, "superseded"},
 		"benched for 80 days": {long, func(*report.Input) {}, "60 days"},
-		"harmful":             {harmful, func(*report.Input) {}, "the effect is below 1 point"},
+		"harmful":             {harmful, func(*report.Input) {}, "the whole interval is below 1 point"},
 		"removed":             {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := lessonRow(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
@@ -518,8 +518,8 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 		}
 	}
 	off := lessonRow(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
-	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
-		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
+	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "never withheld") {
+		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the words \"never withheld\"", off.NeedsPicks, off.Note)
 	}
 }
 

@@ -102,17 +102,17 @@ const maxWeeks = 520
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != trialRunning {
 		if part := b.trialTimeShare(r, s); part > 0 {
-			out = append(out, "a trial, in "+weeksText(*r.Weeks*part))
+			out = append(out, "a trial would take "+weeksText(*r.Weeks*part))
 		}
 	}
 	if r.Picked > 0 && float64(r.Rewarded) < maxTimeShare*float64(r.Picked) {
-		out = append(out, fmt.Sprintf("more feedback: %d%% of picks have a reward", 100*r.Rewarded/r.Picked))
+		out = append(out, fmt.Sprintf("more feedback: only %d%% of picks have a reward", 100*r.Rewarded/r.Picked))
 	}
 	switch all := float64(b.global.All.Rewarded); {
 	case r.Matched == 0:
 		out = append(out, "other triggers: no closed session has matched this text yet")
 	case all > 0 && float64(r.Rewarded) < rarePickShare*all:
-		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of sessions", 100*float64(r.Rewarded)/all))
+		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in only %.1f%% of rewarded sessions", 100*float64(r.Rewarded)/all))
 	default:
 		out = append(out, "more traffic")
 	}

@@ -22,7 +22,7 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
 		t.Errorf("in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
 	}
-	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial, in ") || r.Speedups[1] != "more traffic" {
+	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial would take ") || r.Speedups[1] != "more traffic" {
 		t.Errorf("NeedsSessions = %d, Speedups = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
 	}
 	trial := lessonRow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
@@ -34,8 +34,8 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 	}
 	unrewarded := bandit.New()
 	addArmSessions(unrewarded, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, unrewardedInjected: 800, unrewardedWithheld: 200})
-	if r := lessonRow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
-		t.Errorf("a third rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
+	if r := lessonRow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: only 33%") {
+		t.Errorf("a third rewarded: Speedups = %q, want more feedback: only 33%%", r.Speedups)
 	}
 	helps := bandit.New()
 	addArmSessions(helps, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5})
@@ -60,8 +60,8 @@ func TestExpectedDateUsesBenchedPickRate(t *testing.T) {
 	}
 	// In a trial, a lesson is picked at each match.
 	r = lessonRow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
-	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
-		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
+	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "rarely picks") {
+		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about rare picks", r, report.Benched)
 	}
 }
 

@@ -73,7 +73,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	e := r.Explanation
 	out := []string{
 		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
-		fmt.Sprintf("  picks     %d of %d matched; %d rewarded: %d injected, %d withheld (upstream refused %d and %d)",
+		fmt.Sprintf("  picks     in %d of %d sessions with a match; %d rewarded: %d injected, %d withheld (the upstream refused requests in %d and %d)",
 			r.Picked, r.Matched, r.Rewarded, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
 	}
 	waiting := open.MatchedArm(r.Arm)
@@ -82,12 +82,12 @@ func (r *Row) explanation(open *OpenSessions) []string {
 			waiting, open.closingSentence(), Printable(trial.LessonSlug(r.Slug))))
 	}
 	for _, p := range e.Propensities {
-		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
+		out = append(out, fmt.Sprintf("  eps %-5.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e-value %.3g",
 			p.Epsilon, p.Injected, p.Withheld, p.RewardedInjected, p.RewardedWithheld, formatOptional("%.3f", p.MeanInjected, 1), formatOptional("%.3f", p.MeanWithheld, 1), p.EValue))
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(
-			"  effect    hidden below 50 rewarded picks, 5 in each arm; present: %.0f assigned at random",
+			"  effect    not shown below 50 rewarded picks, 5 injected and 5 withheld; assigned at random so far: %.0f",
 			e.N,
 		))
 	} else {
@@ -100,25 +100,25 @@ func (r *Row) explanation(open *OpenSessions) []string {
 				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f; %s",
 				*e.Variance, 100**e.StandardError, *e.ZScore, r.centresText(),
 			),
-			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
+			fmt.Sprintf("  interval  +-%.2f, valid at any time: [%+.2f, %+.2f]; a planned trial's single evaluation would have +-%.2f",
 				100**e.HalfWidth, 100*(*e.Mean-*e.HalfWidth), 100*(*e.Mean+*e.HalfWidth), 100**e.PlannedHalfWidth),
 			fmt.Sprintf(
-				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
+				"  claim     p is %.3g (smallest with at least %d in each arm: %.3g); with these lessons, helps or harms needs p <= %.3g",
 				*e.P, trial.MinVerdictPerArm, e.SmallestP, e.ClaimBar,
 			))
 	}
 	out = append(out,
-		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
+		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); with these lessons, proven needs p <= %.3g",
 			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
-		fmt.Sprintf("  checks    assignment e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
+		fmt.Sprintf("  checks    e-value of the assignment %.3g, of the reward reporting %.3g; an alarm from %.0f on", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("  late      %d sessions were rewarded after closing; assignment e %.3g", r.Late, r.LateReporting.EValue))
+		out = append(out, fmt.Sprintf("  late      %d sessions got the reward after closing; e-value of the late rewards %.3g", r.Late, r.LateReporting.EValue))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "  all       "+r.AllSessions.Sentence())
 	}
 	for i := range r.PlannedTrials {
-		out = append(out, "  look      "+r.PlannedTrials[i].text())
+		out = append(out, "  planned   "+r.PlannedTrials[i].text())
 	}
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())
@@ -130,7 +130,7 @@ func (r *Row) explanation(open *OpenSessions) []string {
 		out = append(out, "  model     "+r.Models.Effects[i].Sentence())
 	}
 	if r.Guardrail != "" {
-		out = append(out, "  guardrail "+r.Guardrail+" (report.guardrails); the verdict stays")
+		out = append(out, "  guardrail "+r.Guardrail+" (see report.guardrails); the verdict does not change")
 	}
 	if r.Opinions != nil {
 		out = append(out, "  judged    "+r.Opinions.String())
@@ -163,15 +163,15 @@ func (r *Row) missingData(waiting int) string {
 	var parts []string
 	switch {
 	case isPast(r.State):
-		parts = append(parts, "none: no session gets the lesson any more")
+		parts = append(parts, "nothing: no session gets this text in this presentation any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
 		parts = append(parts, fmt.Sprintf(
-			"about %d more rewarded picks, %s at %.0f a week", r.NeedsPicks, weeksText(*r.Weeks), r.assumedRate(),
+			"about %d more picks with a reward: %s at %.0f a week", r.NeedsPicks, weeksText(*r.Weeks), r.assumedRate(),
 		))
 	case r.NeedsPicks > 0 && waiting > 0:
-		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; open sessions do not count yet", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %d more picks with a reward; open sessions do not count yet", r.NeedsPicks))
 	case r.NeedsPicks > 0:
-		parts = append(parts, fmt.Sprintf("about %d more rewarded picks, and no pick has arrived lately", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %d more picks with a reward; there was none in the last four weeks", r.NeedsPicks))
 	default:
 		parts = append(parts, "nothing")
 	}

@@ -140,13 +140,13 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
 	in.Explain = "fresh"
 	for matched, want := range map[int]string{
-		0: "no pick has arrived lately",
+		0: "there was none in the last four weeks",
 		7: "7 open sessions matched and do not count yet. A session counts once it is 24h old (reward.close_after). `precept report --provisional --explain fresh`",
 	} {
 		r := report.Build(in)
 		r.Open = &report.OpenSessions{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
 		var b strings.Builder
-		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "no pick has arrived lately") != (matched == 0) {
+		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "there was none in the last four weeks") != (matched == 0) {
 			t.Errorf("%d open sessions with a match: err = %v, explanation =\n%s\nwant it to contain %q", matched, err, b.String(), want)
 		}
 	}

@@ -28,7 +28,7 @@ type Flow struct {
 
 // Excluded is how many sessions one reason excluded from the experiment.
 type Excluded struct {
-	Reason   trial.ExclusionReason `json:"reason"` // twin, late, secret or unknown
+	Reason   trial.ExclusionReason `json:"reason"` // twin, late, secret (unknown keys) or unknown
 	Sessions int64                 `json:"sessions"`
 }
 
@@ -67,7 +67,7 @@ func ExclusionCause(reason trial.ExclusionReason) string {
 func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	switch reason {
 	case trial.ExcludedTwin:
-		return "equal histories", "Another conversation had an equal history at the same time, so a request may have reached the wrong session."
+		return "identical histories", "Another conversation had an identical history at the same time, so a request may have reached the wrong session."
 	case trial.ExcludedLate:
 		return "late look-up", "The store did not answer in time, so earlier decisions about the session were unknown."
 	case trial.ExcludedKeys:

@@ -40,13 +40,13 @@ func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 		},
 		"two reasons": {
 			sessions: many,
-			want:     "Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)",
+			want:     "Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, identical histories 4)",
 			groups:   []string{"in the experiment: 0 treated, 0 control, 1,180 without a match; with a reward: 0"},
 		},
 		"all excluded":    {sessions: map[trial.ExclusionReason]int64{trial.ExcludedKeys: 1_234_567, trial.ExcludedUnknown: 1}, want: "Sessions: 1,234,568 closed, 0 in the experiment, 1,234,568 excluded (unknown keys 1,234,567, unknown reason 1)"},
 		"member sessions": {sessions: map[trial.ExclusionReason]int64{trial.ExcludedMember: 3}, groups: []string{"further sessions, each counted with the run or parent session: 3"}},
-		"one-day window":  {sessions: many, in: report.Input{Window: 24 * 3600e9}, want: "Sessions from all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)"},
-		"open included":   {sessions: many, in: report.Input{Provisional: true}, want: "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)"},
+		"one-day window":  {sessions: many, in: report.Input{Window: 24 * 3600e9}, want: "Sessions from all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, identical histories 4)"},
+		"open included":   {sessions: many, in: report.Input{Provisional: true}, want: "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, identical histories 4)"},
 	} {
 		r := flowReport(tc.sessions, tc.in)
 		if got := r.FlowSentence(); got != tc.want {

@@ -60,14 +60,14 @@ func (g *Goal) setDefaults() error {
 	switch {
 	case g.Picks != 0 && g.DetectableEffect != 0:
 		return errors.New(
-			"a planned trial has a number of picks, or an effect to detect; give only one",
+			"picks and detect cannot be combined; give the number of picks, or the effect to detect",
 		)
 	case g.Picks < 0 || g.Picks == 0 && !isShare(g.DetectableEffect):
 		return errors.New(
-			"a planned trial takes a number of picks such as 800, or an effect to detect such as 0.05",
+			"a planned trial needs a number of picks such as 800, or an effect to detect such as 0.05",
 		)
 	case !isShare(g.Power) || !isShare(g.Epsilon):
-		return errors.New("power and epsilon of a trial lie between 0 and 1; 0.8 and 0.5 are usual")
+		return errors.New("a trial's power and epsilon must be between 0 and 1; usual values are 0.8 and 0.5")
 	}
 	return nil
 }
@@ -160,46 +160,46 @@ func (f *Forecast) setCost(r *Report, row *Row) {
 
 // Text returns the forecast as a few lines for people.
 func (f *Forecast) Text() []string {
-	kind, object := "rewarded picks", "an effect"
+	kind, object := "picks with a reward", "an effect"
 	if f.Outcome != "" {
 		kind, object = "picks", "an effect on "+f.Outcome
 	}
 	out := []string{
 		fmt.Sprintf(
-			"A trial of %s: %d %s, %.0f%% withheld; then one look ends the trial.",
+			"The trial of %s takes %d %s, withholds %.0f%% of the picks, and ends with a single evaluation.",
 			f.Slug, f.Picks, kind, 100*f.Epsilon,
 		),
 		fmt.Sprintf(
-			"The trial finds %s of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
+			"The trial finds %s of %.1f points with a probability of %.0f%%. The significance level is %.3g (planned trials, this one included: %d).",
 			object, 100*f.DetectableEffect, 100*f.Power, f.Level, f.PlannedTrials,
 		),
 		fmt.Sprintf(
-			"The interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
+			"The trial's interval will be +-%.1f points. The usual interval, which is valid at any time, will be +-%.1f points after as many picks.",
 			100*f.Width, 100*f.AnytimeWidth,
 		),
 	}
-	duration := "no picks arrive at present, so the duration is unknown"
+	duration := "the duration is unknown, because no picks arrive at present"
 	if f.Days != nil {
 		days := "days"
 		if *f.Days <= 1 {
 			days = "day"
 		}
 		duration = fmt.Sprintf(
-			"%.0f %s at the present %.0f %s a week", math.Ceil(*f.Days), days, f.PerWeek, kind,
+			"%.0f %s at the current rate of %.0f %s a week", math.Ceil(*f.Days), days, f.PerWeek, kind,
 		)
 	}
 	cost := fmt.Sprintf(
-		"withheld from about %.0f sessions, which costs the reward of %.1f sessions (%.1f more than without the trial)",
+		"withheld from about %.0f sessions, which costs the reward of %.1f successful sessions (%.1f more than without the trial)",
 		f.Withheld, f.Reward, f.ExtraCost,
 	)
 	if f.BelievedEffect <= 0 {
 		cost = fmt.Sprintf(
-			"given to about %.0f sessions, which costs the reward of %.1f sessions",
+			"injected into about %.0f sessions, which costs the reward of %.1f successful sessions",
 			float64(f.Sessions)-f.Withheld, -f.BelievedEffect*(float64(f.Sessions)-f.Withheld),
 		)
 	}
 	out = append(out,
-		fmt.Sprintf("The trial takes about %d sessions with a pick: %s.", f.Sessions, duration),
+		fmt.Sprintf("The trial needs about %d sessions with a pick: %s.", f.Sessions, duration),
 		fmt.Sprintf(
 			"The lesson is %s, if the chooser's estimate of %+.1f points is right.", cost,
 			100*f.BelievedEffect,
@@ -207,7 +207,7 @@ func (f *Forecast) Text() []string {
 		fmt.Sprintf("The trial injects about %d tokens.", f.Tokens))
 	if f.Running != nil {
 		out = append(out, fmt.Sprintf(
-			"The running trial (%d of %d picks) ends without a look, and still counts as planned.",
+			"The running trial (%d of %d picks) ends without an evaluation, and still counts as a planned trial.",
 			f.Running.Rewarded, f.Running.Planned,
 		))
 	}

@@ -82,16 +82,16 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 		{report.Goal{Picks: 1}, ""},
 		{report.Goal{DetectableEffect: 0.05}, ""},
 		{report.Goal{DetectableEffect: 0.999, Power: 0.99, Epsilon: 0.01}, ""},
-		{report.Goal{}, "takes a number of picks"},
-		{report.Goal{DetectableEffect: 1}, "takes a number of picks"},
-		{report.Goal{DetectableEffect: -0.1}, "takes a number of picks"},
-		{report.Goal{DetectableEffect: nan}, "takes a number of picks"},
-		{report.Goal{Picks: -5}, "takes a number of picks"},
-		{report.Goal{Picks: 5, DetectableEffect: 0.1}, "give only one"},
-		{report.Goal{Picks: 5, Power: 1}, "lie between 0 and 1"},
-		{report.Goal{Picks: 5, Power: -0.1}, "lie between 0 and 1"},
-		{report.Goal{Picks: 5, Epsilon: 1}, "lie between 0 and 1"},
-		{report.Goal{Picks: 5, Epsilon: nan}, "lie between 0 and 1"},
+		{report.Goal{}, "needs a number of picks"},
+		{report.Goal{DetectableEffect: 1}, "needs a number of picks"},
+		{report.Goal{DetectableEffect: -0.1}, "needs a number of picks"},
+		{report.Goal{DetectableEffect: nan}, "needs a number of picks"},
+		{report.Goal{Picks: -5}, "needs a number of picks"},
+		{report.Goal{Picks: 5, DetectableEffect: 0.1}, "cannot be combined"},
+		{report.Goal{Picks: 5, Power: 1}, "must be between 0 and 1"},
+		{report.Goal{Picks: 5, Power: -0.1}, "must be between 0 and 1"},
+		{report.Goal{Picks: 5, Epsilon: 1}, "must be between 0 and 1"},
+		{report.Goal{Picks: 5, Epsilon: nan}, "must be between 0 and 1"},
 	} {
 		_, err := r.Forecast("a", tc.g)
 		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
@@ -116,8 +116,8 @@ func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 		t.Errorf("Picks = %d, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
-		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf(`Text = %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
+		!strings.Contains(text[len(text)-1], "ends without an evaluation") {
+		t.Errorf(`Text = %q, want "200 of 400 picks" and "ends without an evaluation" in the last line`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{DetectableEffect: 0.05}); err != nil || f.Running != nil {
 		t.Errorf("lesson with an ended trial: err = %v, Running = %+v, want neither", err, f.Running)

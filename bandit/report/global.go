@@ -74,11 +74,11 @@ func globalRow(in Input, s trial.Stats, valid bool) Global {
 
 // RulesNote says how many sessions are not compared with control, because of a measured rules file section.
 func (g *Global) RulesNote() string {
-	verb := "sessions with a match carry"
+	text := fmt.Sprintf("%d sessions with a match contain a measured section of a rules file. They count", g.MeasuredRules)
 	if g.MeasuredRules == 1 {
-		verb = "session with a match carries"
+		text = "1 session with a match contains a measured section of a rules file. It counts"
 	}
-	return fmt.Sprintf("%d %s a measured rules file section, and count for the sections and for each lesson, but not in the comparison of all lessons with control.", g.MeasuredRules, verb)
+	return text + " for the section and for each lesson, but not in the comparison of all lessons with control."
 }
 
 func newSpending(s trial.Spending) Spending {

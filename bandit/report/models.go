@@ -73,8 +73,8 @@ func (v Verdict) sign() (sign float64, causal bool) {
 
 const listedModels = 4 // most model names in a sentence
 
-// DescribeModels describes the verdict by model: "proven on A, open on B". The result is "" if neither the reward nor
-// an outcome has a verdict, or if no model is known.
+// DescribeModels describes the verdict by model: "proven on A, undecided on B". The result is "" if neither the reward
+// nor an outcome has a verdict, or if no model is known.
 func (r *Row) DescribeModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {
@@ -96,11 +96,11 @@ func (r *Row) DescribeModels() string {
 	case word == "" || len(m.WithVerdict)+len(m.WithoutVerdict) == 0:
 		return ""
 	case len(m.WithVerdict) == 0:
-		return "open on " + listModels(m.WithoutVerdict)
+		return "undecided on " + listModels(m.WithoutVerdict)
 	case len(m.WithoutVerdict) == 0:
 		return word + " on " + listModels(m.WithVerdict)
 	default:
-		return word + " on " + listModels(m.WithVerdict) + ", open on " + listModels(m.WithoutVerdict)
+		return word + " on " + listModels(m.WithVerdict) + ", undecided on " + listModels(m.WithoutVerdict)
 	}
 }
 
@@ -116,10 +116,10 @@ func listModels(names []string) string {
 
 // Sentence describes the effect on one model.
 func (e *ModelEffect) Sentence() string {
-	s := fmt.Sprintf("%s: %d picks, %d/%d rewarded", Printable(e.Model), e.Picks, e.NInjected, e.NWithheld)
+	s := fmt.Sprintf("%s: %d picks; with a reward, %d injected and %d withheld", Printable(e.Model), e.Picks, e.NInjected, e.NWithheld)
 	if e.Effect == nil {
 		return s
 	}
 	interval := signedInterval(Points(*e.Effect), Points(*e.Lo), Points(*e.Hi))
-	return fmt.Sprintf("%s; %s points, shrunken %s", s, interval, SignedPoints(*e.Shrunken))
+	return fmt.Sprintf("%s; effect %s points, shrunken effect %s", s, interval, SignedPoints(*e.Shrunken))
 }

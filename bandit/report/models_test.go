@@ -44,9 +44,9 @@ func TestRowNamesVerdictModels(t *testing.T) {
 		picksB   int
 		text     string
 	}{
-		{name: "proven on one model", rewarded: true, picksA: 400, picksB: 12, text: "proven on model-a, open on model-b"},
+		{name: "proven on one model", rewarded: true, picksA: 400, picksB: 12, text: "proven on model-a, undecided on model-b"},
 		{name: "proven on both models", rewarded: true, picksA: 400, picksB: 200, text: "proven on model-a, model-b"},
-		{name: "proven outcome", picksA: 400, picksB: 12, text: "proven on model-a, open on model-b"},
+		{name: "proven outcome", picksA: 400, picksB: 12, text: "proven on model-a, undecided on model-b"},
 		{name: "no finding", rewarded: true, picksA: 20, picksB: 2},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers

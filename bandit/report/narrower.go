@@ -91,22 +91,22 @@ func (a *AllSessions) Sentence() string {
 	s := fmt.Sprintf("%d closed picks, %d rewarded", a.Sessions, a.Rewarded)
 	switch {
 	case a.OffReason != "":
-		return s + "; off: " + a.OffReason
+		return s + "; no estimate: " + a.OffReason
 	case a.Effect == nil:
 		return s + "; no effect yet"
 	}
 	if less := math.Round(100 * a.Gain); less > 0 {
 		s += fmt.Sprintf("; %.0f%% less variance", less)
 	}
-	return fmt.Sprintf("%s points with the outcomes in unrewarded sessions (%s); no verdict uses this estimate",
+	return fmt.Sprintf("%s points, estimated from the outcomes in unrewarded sessions as well (%s); no verdict uses this estimate",
 		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s)
 }
 
 func (r *Row) centresText() string {
 	if r.PicksSaved == 0 {
-		return "facts before the assignment explain none of the variance"
+		return "facts known before the random assignment explain none of the variance"
 	}
-	return fmt.Sprintf("facts before the assignment explain %.1f%% of the variance and save %d picks", 100**r.ExplainedShare, r.PicksSaved)
+	return fmt.Sprintf("facts known before the random assignment explain %.1f%% of the variance and save %d picks", 100**r.ExplainedShare, r.PicksSaved)
 }
 
 // Sources describes the data behind the effect in sentences.
@@ -115,7 +115,7 @@ func (r *Row) Sources() (out []string) {
 		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")
 	}
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("%d of %d rewards came after the close.", r.Late, r.Rewarded))
+		out = append(out, fmt.Sprintf("%d of %d rewards arrived after the session had closed.", r.Late, r.Rewarded))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "All sessions: "+r.AllSessions.Sentence()+".")

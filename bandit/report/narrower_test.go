@@ -56,7 +56,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	if err := got.Explain(&out, "fair", 300); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sessions were rewarded after closing", "less variance); no verdict uses this estimate"} {
+	for _, want := range []string{"sessions got the reward after closing", "less variance); no verdict uses this estimate"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("explanation =\n%s\nwant it to contain %q", out.String(), want)
 		}

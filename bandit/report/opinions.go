@@ -28,7 +28,7 @@ func (o *Opinions) Total() int64 { return o.Followed + o.Ignored + o.Irrelevant 
 
 // String formats the counts, marked as opinions.
 func (o *Opinions) String() string {
-	return fmt.Sprintf("the judge's opinion, not measured: followed %d, ignored %d, irrelevant %d, contradicted %d",
+	return fmt.Sprintf("the judge's opinion, not a measurement: followed %d, ignored %d, irrelevant %d, contradicted %d",
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 

@@ -50,7 +50,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	if table.String() != plainTable.String() { // the table has only measurements
 		t.Errorf("table with opinions =\n%s\nwant\n%s", table.String(), plainTable.String())
 	}
-	const opinion = "the judge's opinion, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
+	const opinion = "the judge's opinion, not a measurement: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
 		t.Errorf("err = %v, explanation =\n%s\nwant the opinion once", err, why.String())
 	}

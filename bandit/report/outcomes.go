@@ -309,7 +309,7 @@ func (o *Outcome) Sentence() string {
 
 // Amounts states the mean with and without the lesson, and the number of picks.
 func (o *Outcome) Amounts() string {
-	s := fmt.Sprintf("%s with, %s without; %d/%d picks", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
+	s := fmt.Sprintf("%s with the lesson, %s without; %d injected picks, %d withheld", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
 	if o.NeedsPicks > 0 {
 		s += fmt.Sprintf("; needs about %d more picks", o.NeedsPicks)
 	}

@@ -148,10 +148,10 @@ func (r *Row) afterTrial() string {
 	case TrialHelps, ProvenHelps:
 		return stays
 	case TrialHarms, ProvenHarms:
-		return "until a person retires the lesson, the chooser decides, and picks a lesson with expected harm in few sessions only"
+		return "until a person retires the lesson, the chooser decides; if the chooser expects harm, it picks the lesson in few sessions only"
 	case NoEffect:
-		return stays + "; the lesson costs tokens for less than 3 points"
+		return stays + "; it costs tokens for an effect of less than 3 points"
 	default: // no effect found
 	}
-	return stays + ", unless distill.gate: auto began the trial, which retires it; another trial would have to be larger"
+	return stays + ", unless distill.gate: auto started the trial and retires it; another trial would need more picks"
 }

@@ -52,15 +52,13 @@ type OpenSessions struct {
 	Sessions     int    `json:"sessions"`
 	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, possibly 0
 	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
-	// FirstCloses is when the oldest session closes.
-	FirstCloses time.Time `json:"first_closes,omitzero"`
-	// Inserted is the number of sessions with an inserted lesson.
-	Inserted int `json:"inserted,omitempty"`
-	// Matched holds the number of sessions with a match, by arm.
-	Matched map[trial.Arm]int `json:"matched,omitempty"`
-	// NTreated and NControl count rewarded sessions, also open ones. They are set only while no closed session counts.
+
+	FirstCloses time.Time         `json:"first_closes,omitzero"` // when the oldest session closes
+	Inserted    int               `json:"inserted,omitempty"`    // sessions with an inserted lesson
+	Matched     map[trial.Arm]int `json:"matched,omitempty"`     // sessions with a match, by arm
+	// rewarded treated sessions, including open ones; only set while no closed session counts
 	NTreated int64 `json:"n_treated,omitempty"`
-	NControl int64 `json:"n_control,omitempty"`
+	NControl int64 `json:"n_control,omitempty"` // as n_treated, for control sessions
 }
 
 // String describes the open sessions.
@@ -81,7 +79,7 @@ func (o *OpenSessions) String() string {
 	}
 	text += o.closingSentence()
 	if o.NTreated+o.NControl > 0 {
-		text += fmt.Sprintf(" Provisional: %d rewarded with a match, including %d control.", o.NTreated+o.NControl, o.NControl)
+		text += fmt.Sprintf(" Provisional count: %d sessions with a match and a reward, %d of them control sessions.", o.NTreated+o.NControl, o.NControl)
 	}
 	return text
 }
@@ -312,7 +310,7 @@ type Opinions struct {
 type PlannedTrials struct {
 	Planned   int     `json:"planned"` // trials with a number of picks set beforehand, including running and abandoned ones
 	Evaluated int     `json:"taken"`   // evaluated trials
-	Proven    int     `json:"proven"`  // trials with p at most Bar
+	Proven    int     `json:"proven"`  // trials with p at most bar
 	Level     float64 `json:"level"`   // false discovery rate over all planned trials
 	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }

@@ -95,7 +95,7 @@ func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 		}
 	}
 	if len(openNames) > 0 {
-		t.sentence("match in open sessions only (%d): %s", len(openNames), strings.Join(openNames, ", "))
+		t.sentence("matched only in open sessions (%d): %s", len(openNames), strings.Join(openNames, ", "))
 	}
 	if len(names) > 0 {
 		t.sentence("no match yet (%d): %s", len(names), strings.Join(names, ", "))
@@ -164,7 +164,7 @@ func (t table) head(r Report) {
 	}
 	for _, e := range r.OtherDefinitions {
 		t.sentence(
-			"Not included: %d sessions that closed while the reward was %s", e.Sessions,
+			"Not included: %d sessions that closed under another reward definition, %s", e.Sessions,
 			e.RewardDefinition,
 		)
 	}
@@ -181,7 +181,7 @@ func (t table) head(r Report) {
 		t.sentence("Holdout: %s, %s", r.Holdout, note)
 	}
 	t.sentence(
-		"effect: mean reward with the lesson minus mean reward in sessions where the lesson was withheld at random, in points of 100. In brackets: the 95%% interval, valid however often you read the report.",
+		"effect: mean reward with the lesson minus mean reward in sessions where it was withheld at random, in percentage points. In brackets: the 95%% interval, valid however often you read the report.",
 	)
 	t.sentence(
 		"sessions: rewarded sessions with the lesson / with the lesson withheld. The first row compares " +
@@ -205,7 +205,7 @@ func objectives() map[string]string {
 func holdouts() map[string]string {
 	return map[string]string{
 		"earn":  "which withholds a lesson less often if the lesson is expected to help: sessions gain more, fewer effects are proven",
-		"fixed": "which keeps withholding lessons with a verdict",
+		"fixed": "which withholds a lesson just as often after a verdict",
 	}
 }
 
@@ -245,7 +245,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, r.Note)
 	}
 	otherText := map[string]string{
-		stateEdited: "an earlier text", stateRemoved: "no longer in the bank",
+		stateEdited: "an earlier text", stateRemoved: "the lesson no longer exists",
 		stateOldPresentation: "the same text, presented in another way",
 	}[r.State]
 	if otherText != "" {
@@ -268,10 +268,11 @@ func (t table) notes(r Row) {
 			n += " to show an effect"
 		}
 		if r.Weeks != nil {
-			n += fmt.Sprintf(" (%s at %.0f a week)", weeksText(*r.Weeks), r.assumedRate())
-		}
-		if r.Expected != "" {
-			n += ", expected on " + r.Expected
+			n += fmt.Sprintf(" (%s at %.0f a week", weeksText(*r.Weeks), r.assumedRate())
+			if r.Expected != "" {
+				n += ", until " + r.Expected
+			}
+			n += ")"
 		}
 		notes = append(notes, n)
 		if len(r.Speedups) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {
@@ -280,11 +281,11 @@ func (t table) notes(r Row) {
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
 		notes = append(notes, fmt.Sprintf(
-			"the upstream refused %d sessions with the lesson, %d with the lesson withheld", r.RefusedWith, r.RefusedWithout,
+			"the upstream refused requests in %d sessions with the lesson, and in %d with the lesson withheld", r.RefusedWith, r.RefusedWithout,
 		))
 	}
 	if r.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d rewards came after the close", r.Late))
+		notes = append(notes, fmt.Sprintf("%d rewards arrived after the session had closed", r.Late))
 	}
 	if r.WorstLo != nil && r.WorstHi != nil {
 		notes = append(notes, "the bounds are the smallest and the largest possible effect")
@@ -300,7 +301,7 @@ func (t table) notes(r Row) {
 	}
 	switch r.Trial {
 	case trialRunning:
-		notes = append(notes, "in trial")
+		notes = append(notes, "on trial")
 	case "reached":
 		notes = append(notes, "the trial is over: the interval has the requested width")
 	}
@@ -308,7 +309,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, "shown as a caution")
 	}
 	if r.RetireReason != "" {
-		notes = append(notes, "consider retiring it: "+r.RetireReason)
+		notes = append(notes, "consider retiring the lesson: "+r.RetireReason)
 	}
 	t.list(notes)
 }
@@ -344,13 +345,13 @@ func (t table) foot(r Report, shown []Row) {
 	t.advices(shown)
 	if !r.SRM.OK {
 		t.sentence(
-			"WARNING: the share of control sessions differs from the configured share more than chance explains (e-value %.3g).",
+			"WARNING: the share of control sessions differs from the configured share by more than chance explains (e-value %.3g).",
 			r.SRM.EValue,
 		)
 	}
 	if !r.Reporting.OK {
 		t.sentence(
-			"WARNING: sessions with lessons and sessions without lessons differ in how many have a reward, or in the reward source, more than chance explains (e-value %.3g).",
+			"WARNING: sessions with and without lessons differ by more than chance explains in how many have a reward, or in the reward source (e-value %.3g).",
 			r.Reporting.EValue,
 		)
 	}
@@ -361,7 +362,7 @@ func (t table) foot(r Report, shown []Row) {
 		r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
 		t.sentence(
-			"refused by the upstream, and included in the comparison: %d treated sessions, %d control sessions",
+			"sessions in which the upstream refused a request (they stay in the comparison): %d treated, %d control",
 			g.RefusedTreated, g.RefusedControl,
 		)
 	}
@@ -370,10 +371,10 @@ func (t table) foot(r Report, shown []Row) {
 	}
 	if r.PlannedTrials.Planned > 0 {
 		t.sentence(
-			"Planned trials: %d, of which %d had their one look (the evaluation after the last planned pick). "+
+			"Planned trials: %d, of which %d have been evaluated (once, after the last planned pick). "+
 				"One in twenty rows called \"proven in trial\" may be wrong.",
 			r.PlannedTrials.Planned, r.PlannedTrials.Evaluated,
 		)
 	}
-	t.sentence(`One in twenty rows called "proven" may be wrong, whatever the lessons do; one in ten called "helps" or "harms" if a fifth of the lessons help, more if hardly any does. Rows called "likely" or "benched" are predictions by the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)
+	t.sentence(`One in twenty rows called "proven" may be wrong. If a fifth of the lessons help, one in ten rows called "helps" or "harms" may be wrong; if hardly any lesson helps, more of them. Rows called "likely" or "benched" are predictions by the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)
 }

@@ -94,7 +94,7 @@ func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	got := strings.Join(strings.Fields(fullTable(t, r)), " ")
 	for _, want := range []string{
 		"3 sessions are open and do not count yet. Sessions with an inserted lesson: 2. The first session closes at " + noon.Add(time.Hour).Format("2006-01-02 15:04 UTC") + " and then counts (reward.close_after = 24h).",
-		"match in open sessions only (1): first no match yet (1): second",
+		"matched only in open sessions (1): first no match yet (1): second",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("table =\n%s\nwant it to contain %q", got, want)
@@ -192,8 +192,8 @@ func TestOldTextRowsHaveNoForecast(t *testing.T) {
 		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].RetireReason = state, 100, ""
 	}
 	got := fullTable(t, r)
-	if !strings.Contains(got, "    an earlier text") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
-		t.Errorf("table =\n%s\nwant \"an earlier text\", \"no longer in the bank\" and no \"more picks\"", got)
+	if !strings.Contains(got, "    an earlier text") || !strings.Contains(got, "    the lesson no longer exists") || strings.Contains(got, "more picks") {
+		t.Errorf("table =\n%s\nwant \"an earlier text\", \"the lesson no longer exists\" and no \"more picks\"", got)
 	}
 }
 

@@ -81,8 +81,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"proven in trial: helps", "proven in trial: harms", "it counts only after the last pick", "one look (p 0.00", "Planned trials: 6, of which 3 had their one look",
-		"consider retiring it", "the lesson stays active like any other lesson",
+		"proven in trial: helps", "proven in trial: harms", "preliminary until the last planned pick", "evaluated once (p 0.00", "Planned trials: 6, of which 3 have been evaluated",
+		"consider retiring the lesson", "the lesson stays active like any other lesson",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
 			t.Errorf("table lacks %q:\n%s", want, text.String())
@@ -154,8 +154,8 @@ func TestExplanationShowsRowNumbers(t *testing.T) {
 		t.Errorf("explanation has %d lines, want 9 to 13", n)
 	}
 	for _, want := range []string{
-		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
-		"standard error", "whenever you look", "evidence  E+", "assignment e", "1000 is an alarm", "one look", "missing",
+		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "eps 0.5   200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
+		"standard error", "valid at any time", "evidence  E+", "e-value of the assignment", "an alarm from 1000 on", "evaluated once", "missing",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("explanation lacks %q:\n%s", want, text.String())
@@ -165,7 +165,7 @@ func TestExplanationShowsRowNumbers(t *testing.T) {
 		t.Error("Explain(unknown lesson): got no error, want an error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
-	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
-		t.Errorf(`lesson without sessions: explanation = %q, want no error, "hidden below 50" and no "NaN"`, text.String())
+	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "not shown below 50") || strings.Contains(text.String(), "NaN") {
+		t.Errorf(`lesson without sessions: explanation = %q, want no error, "not shown below 50" and no "NaN"`, text.String())
 	}
 }

@@ -124,31 +124,31 @@ func (r *Row) note(s trial.Stats) string {
 			return zero
 		}
 	case TrialHelps, TrialHarms:
-		return joinSentences("by one planned look; one in twenty such rows may be wrong", r.ZeroNote())
+		return joinSentences("by the trial's single evaluation; one in twenty such rows may be wrong", r.ZeroNote())
 	case Helps, Harms:
 		return joinSentences("one in ten such rows may be wrong", r.ZeroNote())
 	case LikelyHelps, LikelyHarms:
-		return "by the chooser's model, not by the holdout"
+		return "predicted by the chooser's model, not measured"
 	case Benched:
 		if r.Trial == trialRunning {
 			return "the chooser expects harm; the trial continues"
 		}
-		return "the chooser expects harm and only probes it"
+		return "the chooser expects harm and rarely picks the lesson"
 	case Unproven:
 		if r.Lo == nil || *r.Lo <= 0 && *r.Hi >= 0 {
 			break
 		}
 		if !trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
-			return "the interval excludes 0, but the verdict needs 50 rewarded sessions in each arm"
+			return "the interval excludes 0, but a verdict needs 50 rewarded sessions with the lesson and 50 without"
 		}
-		return "the interval excludes 0, but with so many lessons some do by chance"
+		return "the interval excludes 0, but with so many lessons some intervals do so by chance"
 	case NoEffect:
 	}
 	switch {
 	case r.Epsilon <= 0:
-		return "nothing is withheld: without a holdout no effect can be measured"
+		return "the lesson is never withheld, so its effect cannot be measured"
 	case r.Epsilon >= 1:
-		return "everything is withheld: without injections no effect can be measured"
+		return "the lesson is always withheld, so its effect cannot be measured"
 	}
 	return ""
 }
@@ -162,7 +162,7 @@ func joinSentences(first, second string) string {
 
 func invalidReason(r *Row) string {
 	if !r.SRM.OK {
-		return fmt.Sprintf("the random assignment deviates from the set probabilities (e-value %.3g)", r.SRM.EValue)
+		return fmt.Sprintf("the random assignment deviates from the configured probabilities (e-value %.3g)", r.SRM.EValue)
 	}
 	if r.Reporting.OK {
 		return fmt.Sprintf("the lesson changes which sessions get a reward after closing (e-value %.3g)", r.LateReporting.EValue)
@@ -186,17 +186,17 @@ func (b *builder) retireReason(r *Row, l Lesson, belief Belief) string {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
-		return "expired"
+		return "the lesson has expired"
 	case l.Superseded:
-		return "superseded"
+		return "another lesson has superseded this lesson"
 	case r.Trial == trialRunning: // retiring would end the trial without a result
 		return ""
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:
-		return "the effect is below 1 point at best"
+		return "the whole interval is below 1 point"
 	case r.Rewarded >= retirePicks && belief.Benched && b.benchedSince(l):
-		return "benched for 60 days"
+		return "the lesson has been benched for 60 days"
 	case r.Rewarded > 0 && probabilityAbove(retireUseful, belief) < retireChance:
 		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
 	}

@@ -77,23 +77,24 @@ func signedInterval(x, lo, hi float64) string {
 
 func (p *PlannedTrial) text() string {
 	s := fmt.Sprintf(
-		"trial from %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
+		"trial started on %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
 	)
 	if p.Effect != nil {
+		s += ", "
 		if p.Outcome != "" {
-			s += " on " + p.Outcome
+			s += p.Outcome + " "
 		}
-		s += ", " + p.Interval()
+		s += p.Interval()
 	}
 	switch {
 	case !p.Evaluated && p.Effect != nil:
-		return s + "; it counts only after the last pick"
+		return s + "; preliminary until the last planned pick"
 	case !p.Evaluated:
 		return s
 	case p.Effect == nil:
-		return s + ", too few picks in one arm"
+		return s + ", no result: too few injected or withheld picks"
 	}
-	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
+	return s + ", evaluated once (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }
 
 // Interval returns the effect and the interval in points or in the outcome's unit, or "" before there is an effect.
@@ -112,12 +113,12 @@ func (p *PlannedTrial) Interval() string {
 func (p *PlannedTrial) Picks() int64 { return min(p.Rewarded, p.Planned) }
 
 func (w *WhatIf) text() string {
-	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
+	s := fmt.Sprintf("at epsilon %g: interval +-%.1f after as many picks", w.Epsilon, w.HalfWidth*100)
 	if w.NeedsPicks > 0 {
-		s += fmt.Sprintf(", needs %d more", w.NeedsPicks)
+		s += fmt.Sprintf("; needs %d more picks", w.NeedsPicks)
 	}
 	if w.Needs3Points > 0 {
-		s += fmt.Sprintf(", %d for +-3", w.Needs3Points)
+		s += fmt.Sprintf("; +-3 needs %d more", w.Needs3Points)
 	}
 	return s
 }

@@ -22,7 +22,7 @@ type Account struct {
 	Spooled    int64            `json:"spooled"`    // in the outbox, but not yet in the store
 	Incomplete int64            `json:"incomplete"` // in progress when precept died; the store has a stub for each
 	Dropped    map[string]int64 `json:"dropped"`
-	// LateFeedback is the number of posted feedback entries waiting in the outbox. They are not exchanges.
+	// posted feedback entries that wait in the outbox; they are not exchanges
 	LateFeedback int64 `json:"late_feedback"`
 }
 

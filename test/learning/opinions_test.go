@@ -89,7 +89,7 @@ func TestReportCountsJudgeOpinions(t *testing.T) {
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, shown, code := harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)
-			if want := "the judge's opinion, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
+			if want := "the judge's opinion, not a measurement: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
 				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, shown, want)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, not yet judged
