@@ -32,7 +32,7 @@ RACE    := $(if $(HAVE_CC),-race,)
 RACE_FLAGS := $(if $(RACE),CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -gcflags=modernc.org/...=-race=false",)
 
 .DEFAULT_GOAL := build
-.PHONY: help build image check tidy fmt fmt-fix lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build image check tidy fmt fmt-fix lint dead clones prose openapi test unraced race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,8 +67,13 @@ prose: ## Check comments and pages for plain English (prose_test.go)
 openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./test/project -run OpenAPISchemasMatch -update
 	$(GO) test -run OpenAPISchemasMatch ./test/project
 
-test: ## Run all checks and tests, two at a time: many tests wait more than they compute
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line check fuzz norace race
+test: ## Run all checks and tests; race runs beside the others
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line --keep-going unraced race
+
+# unraced runs one target at a time: two Go commands that need the same package at the same time both compile the
+# package. race compiles with other flags, so nothing is compiled twice. E2E_DEPS=e2e-deps installs the clients first.
+unraced:
+	@MAKEFLAGS='$(filter-out -j% --jobserver%,$(MAKEFLAGS))' $(MAKE) --no-print-directory --keep-going $(E2E_DEPS) check fuzz norace
 
 race: ## Run the tests, shuffled, with the race detector; norace runs TestBrowser... and PLAIN packages
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
