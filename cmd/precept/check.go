@@ -84,7 +84,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		fmt.Fprintf(
 			inv.stderr, "precept: the lessons directory %s does not exist; create the directory, or set lessons to another one "+
-				"(`precept init --starter --dir DIR` writes starter lessons to DIR/lessons)\n",
+				"(`precept init --starter` writes starter lessons to ./lessons)\n",
 			report.Printable(absolutePath(cfg.Lessons)),
 		)
 	}

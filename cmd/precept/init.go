@@ -57,7 +57,7 @@ func (inv *invocation) initCommand() *cobra.Command {
 		"print the setting for this agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
-		&f.starter, "starter", false, "also write precept's starter lessons",
+		&f.starter, "starter", false, "also write precept's starter lessons; keep a configuration and lessons that exist",
 	)
 	c.Flags().BoolVar(
 		&f.full, "full", false, "write every key with a comment, not only the usual keys",
@@ -76,6 +76,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 			))
 		}
 	}
+	mayKeep := f.starter && !f.full && len(f.upstreams) == 0 // no flag asks for other contents of precept.yaml
 	if len(f.upstreams) == 0 {
 		f.upstreams = []string{"https://api.openai.com/v1", "https://api.anthropic.com"}
 	}
@@ -91,10 +92,19 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	if err := os.MkdirAll(f.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
 		return addDirectoryRemedy(err)
 	}
-	if err := createFile(file, text); err != nil {
+	var files []string
+	action := "wrote"
+	switch err := createFile(file, text); {
+	case err == nil:
+		files = []string{file}
+		inv.acceptFile([]byte(text))
+	case errors.Is(err, fs.ErrExist) && mayKeep:
+		action = "kept"
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s already exists and was not changed; move the file, or name another directory with --dir", file)
+	default:
 		return addDirectoryRemedy(err)
 	}
-	inv.acceptFile([]byte(text))
 	written, err := f.writeLessons(lessons)
 	if err != nil {
 		return addDirectoryRemedy(err)
@@ -104,9 +114,9 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 		for _, a := range f.agents {
 			agents[a] = agentSetting(a)
 		}
-		return writeJSON(inv.stdout, initResult{file, lessons, append([]string{file}, written...), dataAddress, agents})
+		return writeJSON(inv.stdout, initResult{file, lessons, append(files, written...), dataAddress, agents})
 	}
-	fmt.Fprintln(inv.stdout, "wrote", file)
+	fmt.Fprintln(inv.stdout, action, file)
 	switch {
 	case f.starter:
 		fmt.Fprintf(inv.stdout, "wrote %d starter lessons to %s\n", len(written), lessons)
@@ -199,6 +209,7 @@ func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	return []string{file}, createFile(file, exampleLesson)
 }
 
+// writeStarter writes the starter lessons that do not exist yet, and returns the paths.
 func writeStarter(dir string) (written []string, err error) {
 	starter := configs.StarterLessons()
 	err = fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
@@ -213,8 +224,12 @@ func writeStarter(dir string) (written []string, err error) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // other users may read the lessons
 			return err
 		}
+		err = createFile(file, string(text))
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
 		written = append(written, file)
-		return createFile(file, string(text))
+		return err
 	})
 	return written, err
 }
@@ -226,14 +241,9 @@ func addDirectoryRemedy(err error) error {
 	return err
 }
 
-// createFile creates a file. If the file exists, createFile leaves it unchanged and returns an error.
+// createFile creates a file. If the file exists, createFile leaves the file unchanged and returns fs.ErrExist.
 func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf(
-			"%s already exists and was not changed; move the file, or name another directory with --dir", file,
-		)
-	}
 	if err != nil {
 		return err
 	}
