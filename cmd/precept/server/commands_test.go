@@ -29,7 +29,7 @@ func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
 		{"redis://127.0.0.1:1/0", "", "redis", ""},
 		{"redis://", "redis://127.0.0.1:1/0", "redis", ""},
-		{"redis://", "data/precept.db", "", "write redis://host:6379/0"},
+		{"redis://", "data/precept.db", "", "such as redis://host:6379/0"},
 		{"redis://127.0.0.1:1/zero", "", "", "lessons: "},
 	} {
 		cfg := configs.Default()

@@ -160,7 +160,7 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	m := newRecordingModel(t)
 	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	s := startServer(t, source)
-	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
+	if !s.console.contains("the lessons cannot be read; no lesson is injected until they can be read again") {
 		t.Error("the log lacks the line about the unreadable lessons")
 	}
 	lessonInjected := func() bool { return m.lessonInjected(s) }
